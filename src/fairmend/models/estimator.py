@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
+from fairmend.base.thresholds import open_threshold_classifier
 from fairmend.models.known_values import Known, as_fitted, has_whole_categories, known_values
 from fairmend.models.ports import InputSignature, Port, spelled_alike
 from fairmend.models.run_model import Runner
@@ -71,6 +72,9 @@ class EstimatorRunner(Runner):
         self.kind = {"predict_proba": "probability", "decision_function": "logit"}.get(
             self._method, "number" if decides else "probability"
         )
+        decided = open_threshold_classifier(_decider(estimator))
+        self.threshold = None if decided is None else decided.threshold
+        self.ties_are_first = decided is None and self._classes is not None
         self._names = fitted_names(estimator)
         self._known = known_values(estimator, self._names)
 
@@ -104,10 +108,19 @@ class EstimatorRunner(Runner):
         """Return the same for what the estimator takes."""
         if self._package in _CATEGORIES:
             people = _with_categories(people)
-        given = getattr(self._estimator, self._method)(people)
+        given = np.asarray(getattr(self._estimator, self._method)(people))
         if self._method != "predict" or self._classes is None:
-            return np.asarray(given)
-        return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
+            return given
+        return np.asarray(given.reshape(-1, 1) == self._classes, dtype=np.float64)
+
+    def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
+        """Return the number of the class that predict() gives; None without classes or other scores."""
+        if self._classes is None or self._method == "predict":
+            return None
+        people = self._takes(spec)(X)
+        given = self._estimator.predict(_with_categories(people) if self._package in _CATEGORIES else people)
+        same = np.asarray(given).reshape(len(X), -1)[:, :1] == self._classes
+        return same.argmax(axis=1) if same.any(axis=1).all() else None
 
     def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
         """Return ways to write the estimator to an ONNX file, in single and double precision."""
@@ -150,6 +163,14 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _decider(estimator: Any) -> Any:
+    """Return the estimator that decides: at the end of a pipeline, in a search, or frozen."""
+    inner = getattr(estimator, "best_estimator_", None)
+    inner = estimator.estimator if type(estimator).__name__ == "FrozenEstimator" else inner
+    last = last_step(estimator) if inner is None else inner
+    return estimator if last is estimator else _decider(last)
 
 
 def last_step(estimator: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line, listed
 from fairmend.models.ports import InputSignature, Port, ports_of
@@ -51,6 +51,9 @@ class OnnxRunner(Runner):
         self._output: str = chosen.name
         self.labels = _labels(graph, self._output)
         self.kind = self._kind(graph, chosen.type)
+        labels = [each.name for each in self._session.get_outputs() if each.type in _LABELS]
+        self._label = labels[0] if len(labels) == 1 else None
+        self.ties_are_first = self._label is not None
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
@@ -119,6 +122,15 @@ class OnnxRunner(Runner):
     def digest(self) -> str:
         """Return the sha256 of the file."""
         return hashlib.sha256(self._path.read_bytes()).hexdigest()
+
+    def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
+        """Return the label that the file gives beside the scores."""
+        if self._label is None or self._fixed or not self.labels:
+            return None
+        (given,) = self._session.run([self._label], {port.name: port.values(spec, X) for port in ports})
+        said = [as_text(each) for each in np.asarray(given).reshape(-1).tolist()]
+        known = len(said) == len(X) and set(said) <= set(self.labels)
+        return np.array([self.labels.index(each) for each in said], dtype=np.int64) if known else None
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the inputs of the graph; refuse texts that it knows with spaces around them, as specs have none."""
