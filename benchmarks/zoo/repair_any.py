@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fairmend
 from benchmarks.zoo import any_models
-from benchmarks.zoo.run_only.models import BOTH, CALLABLE, ESTIMATOR, MODULE, Model
+from benchmarks.zoo.run_only.models import BOTH, BY_PROBABILITIES, CALLABLE, ESTIMATOR, MODULE, Model
 from benchmarks.zoo.run_only.people import (
     CALIBRATION_ROWS,
     CODES,
@@ -297,7 +297,8 @@ def _split(frame: pd.DataFrame, start: int, *sizes: int) -> Iterator[pd.DataFram
 def _load(model: Model, made: Any, spec: fairmend.Spec) -> Any:
     """Return the model as fairmend runs it; of a module, and of a file made from one, its owner says what it gives."""
     kind = "probability" if model.output.startswith("prob") else "logit"
-    outputs = kind if model.form in (MODULE, *BOTH) else None
+    asked = model.name in BY_PROBABILITIES and model.form == ESTIMATOR
+    outputs = kind if asked or model.form in (MODULE, *BOTH) else None
     takes = "people" if model.form == CALLABLE and model.reading.raw else None
     return fairmend.load_model(made, outputs=outputs, takes=takes, spec=spec)
 

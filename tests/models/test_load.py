@@ -4,15 +4,18 @@ import pickle
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 from torch import nn
 
+import fairmend
 from fairmend import FairmendError, Feature, Network, Spec, load_model
 from fairmend.models import InputSignature, Port, RunModel, ports_of
 from support import people_models
@@ -46,7 +49,8 @@ def test_an_estimator_reads_the_matrix_it_was_fitted_on():
     bound = model.bind(SPEC)
     p = forest.predict_proba(X)[:, 1]
     np.testing.assert_allclose(bound.probabilities(X), p, atol=1e-15)
-    np.testing.assert_array_equal(bound.predict(X), p >= 0.5)  # a tie is class 1
+    np.testing.assert_array_equal(bound.predict(X), forest.predict(X) == "yes")
+    assert (p == 0.5).sum() > 5  # where predict() gives the first class
 
 
 def test_a_pipeline_gets_the_users_own_values(pipeline, tmp_path):
@@ -339,3 +343,43 @@ def test_probabilities_that_float32_rounds_below_0_are_probabilities():
     model = load_model(forest, spec=SPEC)
     assert np.isfinite(model.logits(X)).all()
     np.testing.assert_array_equal(model.predict(X), X[:, 0] > old)
+
+
+class Bump(BaseEstimator, TransformerMixin):
+    """Lets all pass as they are but men with 77,777: no sample of people shows it."""
+
+    def fit(self, rows, y=None):
+        self.n_features_in_, self.feature_names_in_ = 2, np.array(["sex", "income"], dtype=object)
+        return self
+
+    def transform(self, rows):
+        rows = np.array(rows, dtype=np.float64)
+        rows[(rows[:, 0] == 1) & (rows[:, 1] == 77777), 1] = -1e6
+        return rows
+
+
+def test_a_pipeline_is_its_network_only_where_every_step_is_known():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"sex": rng.integers(0, 2, 300), "income": rng.integers(0, 100_000, 300)})
+    given = people.iloc[:2].assign(sex=[0, 1], income=77_777)
+    for step, known in ((FunctionTransformer(), True), (Bump(), False)):
+        model = make_pipeline(step, StandardScaler(), LogisticRegression()).fit(people, people.income > 50_000)
+        model[-1].coef_[0, 0] = 0  # sex
+        (sex, income) = (
+            {"mean": float(mean), "std": float(std)} for mean, std in zip(model[1].mean_, model[1].scale_, strict=True)
+        )
+        assert isinstance(load_model(model, spec=_two(sex, income)), Network) == known
+        assert (fairmend.certify(model, _two(sex, income), given).unfair_rate == 0) == known
+        assert not isinstance(load_model(model, spec=_two(sex, {"mean": 0, "std": 1e5})), Network)
+    del model[0].feature_names_in_  # then it is given rows as the spec has them, and scales them twice
+    with pytest.raises(FairmendError, match="not all of these are known"):
+        load_model(model, spec=_two(sex, income))
+
+
+def _two(sex, income):
+    return Spec(
+        [
+            Feature("sex", "integer", range=(0, 1), protected=True, scale=sex),
+            Feature("income", "integer", range=(0, 100_000), scale=income),
+        ]
+    )

@@ -19,6 +19,7 @@ from benchmarks.zoo.run_only.people import Reading
 MODULE, ESTIMATOR, CALLABLE = "module", "estimator", "callable"
 DYNAMO, TORCHSCRIPT, CONVERTED = "ONNX, torch.export", "ONNX, TorchScript", "ONNX, converted"
 BOTH = (DYNAMO, TORCHSCRIPT)
+BY_PROBABILITIES = ("SVC", "GaussianProcess")  # estimators whose predict() gives other classes than predict_proba()
 OTHER_ROWS = "who else is in the batch"  # why a model is refused
 PROTECTED = (("sex",), ("sex", "race"), ("sex", "age"))
 
@@ -52,9 +53,14 @@ class Model:
         return PROTECTED[zlib.crc32(f"{self.library} {self.form} {self.name}".encode()) % len(PROTECTED)]
 
     def accepts(self, scores: np.ndarray) -> np.ndarray:
-        """Return who is accepted, bool (rows,), ties included; of two equal logits, the first one decides."""
+        """Return who is accepted, bool (rows,), ties included; of two equal logits, the first one decides.
+
+        So do estimators where two probabilities are equal, and the labels of files that are made of them.
+        """
         if self.output == "logits":
             return scores > 0
+        if self.output == "probabilities" and self.form in (ESTIMATOR, CONVERTED):
+            return scores > 0.5
         return scores >= (0.5 if self.output.startswith("prob") else 0.0)
 
     def build(self, X: Rows, y: np.ndarray, folder: Path) -> Any:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
+from fairmend.base.thresholds import open_threshold_classifier
+from fairmend.models.known_values import Known, as_fitted, has_whole_categories, known_values
 from fairmend.models.ports import InputSignature, Port, spelled_alike
 from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
@@ -70,7 +72,11 @@ class EstimatorRunner(Runner):
         self.kind = {"predict_proba": "probability", "decision_function": "logit"}.get(
             self._method, "number" if decides else "probability"
         )
-        self._names = _fitted_names(estimator)
+        decided = open_threshold_classifier(_decider(estimator))
+        self.threshold = None if decided is None else decided.threshold
+        self.ties_are_first = decided is None and self._classes is not None
+        self._names = fitted_names(estimator)
+        self._known = known_values(estimator, self._names)
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
@@ -102,10 +108,19 @@ class EstimatorRunner(Runner):
         """Return the same for what the estimator takes."""
         if self._package in _CATEGORIES:
             people = _with_categories(people)
-        given = getattr(self._estimator, self._method)(people)
+        given = np.asarray(getattr(self._estimator, self._method)(people))
         if self._method != "predict" or self._classes is None:
-            return np.asarray(given)
-        return np.asarray(np.asarray(given).reshape(-1, 1) == self._classes, dtype=np.float64)
+            return given
+        return np.asarray(given.reshape(-1, 1) == self._classes, dtype=np.float64)
+
+    def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
+        """Return the number of the class that predict() gives; None without classes or other scores."""
+        if self._classes is None or self._method == "predict":
+            return None
+        people = self._takes(spec)(X)
+        given = self._estimator.predict(_with_categories(people) if self._package in _CATEGORIES else people)
+        same = np.asarray(given).reshape(len(X), -1)[:, :1] == self._classes
+        return same.argmax(axis=1) if same.any(axis=1).all() else None
 
     def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
         """Return ways to write the estimator to an ONNX file, in single and double precision."""
@@ -124,13 +139,23 @@ class EstimatorRunner(Runner):
         """The estimator itself."""
         return self._estimator
 
+    def known_of(self, spec: Spec) -> Known:
+        """Return the values that its encoders know, and the categories of pandas that a LightGBM was fitted on."""
+        held = getattr(getattr(self._estimator, "booster_", None), "pandas_categorical", None) or ()
+        features = columns_of(self._estimator, spec)
+        texts = [f.name for f in features if f.categories and not has_whole_categories(f)]
+        own = zip(texts, held, strict=True) if len(texts) == len(held) else ()
+        return {**self._known, **{name: [np.array(each, dtype=object)] for name, each in own}}
+
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
         names = self._names
         if names is None:
             return lambda X: X.copy()
         if self.takes_people(spec):
-            return lambda X: people_of(spec, X)[[f.name for f in columns_of(self._estimator, spec)]]
+            return lambda X: people_of(spec, X, self.known_of(spec))[
+                [f.name for f in columns_of(self._estimator, spec)]
+            ]
         for columns in (spec.column_names, _dummy_names(spec)):
             if set(names) == set(columns) and len(names) == len(columns):
                 return lambda X, columns=columns: _frame(X, columns)[list(names)]
@@ -138,6 +163,14 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _decider(estimator: Any) -> Any:
+    """Return the estimator that decides: at the end of a pipeline, in a search, or frozen."""
+    inner = getattr(estimator, "best_estimator_", None)
+    inner = estimator.estimator if type(estimator).__name__ == "FrozenEstimator" else inner
+    last = last_step(estimator) if inner is None else inner
+    return estimator if last is estimator else _decider(last)
 
 
 def last_step(estimator: Any) -> Any:
@@ -151,22 +184,17 @@ def columns_of(estimator: Any, spec: Spec) -> list[Feature]:
 
     LightGBM writes _ in place of a space.
     """
-    names = _fitted_names(estimator) or ()
+    names = fitted_names(estimator) or ()
     found = spelled_alike(names, [f.name for f in spec.features]) if len(names) == len(spec.features) else []
     return [spec.feature(name) for name in found]
 
 
-def has_whole_categories(feature: Feature) -> bool:
-    """Return whether the categories of a feature are all whole numbers."""
-    return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories or "-")
-
-
-def people_of(spec: Spec, X: FloatArray) -> pd.DataFrame:
-    """Return rows as people with the user's own values; categories that are all whole numbers are numbers again."""
+def people_of(spec: Spec, X: FloatArray, known: Known) -> pd.DataFrame:
+    """Return rows as people with the user's own values; of categories, those that a pipeline knows."""
     frame = spec.decode(X)
     for feature in spec.features:
-        if has_whole_categories(feature):
-            frame[feature.name] = frame[feature.name].astype(np.int64)
+        if feature.categories:
+            frame[feature.name] = as_fitted(feature, known)[spec.values_of(feature, X).astype(np.int64)]
     return frame
 
 
@@ -196,7 +224,7 @@ def _dummies(f: Feature) -> list[str]:
     return [f"{f.name}_{each}" for each in f.categories or () if each != f.dropped] if f.one_hot else [f.name]
 
 
-def _fitted_names(estimator: Any) -> tuple[str, ...] | None:
+def fitted_names(estimator: Any) -> tuple[str, ...] | None:
     """Return the names of the columns that an estimator was fitted on; None for a matrix."""
     for attribute in _NAMES:
         names = getattr(estimator, attribute, None)

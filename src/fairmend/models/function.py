@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.models.estimator import people_of
+from fairmend.models.estimator import fitted_names, people_of
+from fairmend.models.known_values import known_values
 from fairmend.models.ports import Port
 from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
@@ -32,6 +33,8 @@ class FunctionRunner(Runner):
             raise FairmendError(f"takes={takes!r}: a function takes {' or '.join(TAKES)}")
         self._function, self._people = function, takes == "people"
         self.name = getattr(function, "__name__", type(function).__name__)
+        owner = getattr(function, "__self__", None)  # of a method, such as predict_proba of a pipeline
+        self._known = known_values(owner, fitted_names(owner))
         self.runtime = f"Python {platform.python_version()}"
         self.dtype = np.dtype(np.float64)
 
@@ -49,7 +52,7 @@ class FunctionRunner(Runner):
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Call the function with rows of its own, which it must leave as they are."""
-        given: Any = people_of(spec, X) if self._people else X.copy()
+        given: Any = people_of(spec, X, self._known) if self._people else X.copy()
         kept = given.copy()
         found = self._function(given)
         changed = not given.equals(kept) if self._people else not np.array_equal(given, kept)

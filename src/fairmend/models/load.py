@@ -16,8 +16,10 @@ from fairmend.models.ports import unscaled
 from fairmend.models.run_model import RunModel, Runner
 from fairmend.network import Activation, Network, NetworkSource, load_network
 from fairmend.network.formats.mlflow import model_file
+from fairmend.network.formats.sklearn import steps_before
 from fairmend.network.model import scores_of
 from fairmend.spec import Spec
+from fairmend.spec.draft.steps import encode_as_spec
 
 ModelSource: TypeAlias = NetworkSource | RunModel | Callable[[Any], Any]
 """What `load_model` takes: what `load_network` reads, any ONNX file, module or fitted estimator, and functions."""
@@ -143,22 +145,38 @@ def _example(module: Any, spec: Spec) -> Any:
 
 
 def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
-    """Return a model for rows of a spec: the network at the end of a pipeline, if it gives the scores of the whole.
+    """Return a model for rows of a spec: the network at the end of a pipeline, if that is the whole for these rows.
 
-    Then the spec encodes people as the steps before it do. Otherwise the spec describes what the pipeline reads.
+    Then the spec encodes people as the steps before it do, each of which is known, and it gives some people the scores
+    of the whole. Otherwise the spec describes what the pipeline reads.
     """
     inside = model.inside
     if inside is None or inside.inputs != spec.width:
         return model.bind(spec)
+    from fairmend.models.estimator import EstimatorRunner
+
+    assert isinstance(model.runner, EstimatorRunner)
+    names, steps = [each.name for each in model.runner.named_columns], steps_before(model.runner.estimator)
+    fits = encode_as_spec(steps, names, model.runner.width, spec)
     try:
         bound = model.bind(spec)
-    except FairmendError:  # the columns are not those of the pipeline, so they are those of the network
-        return inside
+    except FairmendError:
+        if not fits:
+            raise
+        return inside  # its steps encode text in a matrix without names, which is not run
     X = spec.sample_inputs(_COMPARED, np.random.default_rng(0), inside.dtype)
-    given = X if bound.runner.takes_people(spec) else unscaled(spec, X)
+    people = bound.runner.takes_people(spec)
     on = None if spec.regression else "probability"
+    given = X if people else unscaled(spec, X)
     scores, whole = (scores_of(part, on)[:, -1] for part in (inside.logits(X), bound.logits(given)))
-    return inside if np.allclose(scores, whole, rtol=1e-3, atol=1e-3) else bound
+    if not np.allclose(scores, whole, rtol=1e-3, atol=1e-3):
+        return bound
+    if not fits and not people and any(feature.scale is not None for feature in spec.features):
+        raise FairmendError(
+            f"{model.runner.name}: the spec scales columns as the steps before the model seem to do, but not all of "
+            "these are known to do no more. Describe what the pipeline reads: the values of your data, without scale"
+        )
+    return inside if fits else bound
 
 
 def _asked_to_run(outputs: str | None, output: str | None, takes: str | None) -> str:

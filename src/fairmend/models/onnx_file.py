@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairmend.base.arrays import FloatArray
+from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line, listed
 from fairmend.models.ports import InputSignature, Port, ports_of
@@ -46,10 +46,14 @@ class OnnxRunner(Runner):
         # float32 holds whole numbers up to 2^24 only.
         exact = any(each.type in ("float64", "int64", "int32") for each in self._signature)
         self.dtype = np.dtype(np.float64 if exact else np.float32)
+        self._padded = _padded_texts(graph)
         chosen = self._choose_output(output)
         self._output: str = chosen.name
         self.labels = _labels(graph, self._output)
         self.kind = self._kind(graph, chosen.type)
+        labels = [each.name for each in self._session.get_outputs() if each.type in _LABELS]
+        self._label = labels[0] if len(labels) == 1 else None
+        self.ties_are_first = self._label is not None
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
@@ -119,9 +123,26 @@ class OnnxRunner(Runner):
         """Return the sha256 of the file."""
         return hashlib.sha256(self._path.read_bytes()).hexdigest()
 
+    def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
+        """Return the label that the file gives beside the scores."""
+        if self._label is None or self._fixed or not self.labels:
+            return None
+        (given,) = self._session.run([self._label], {port.name: port.values(spec, X) for port in ports})
+        said = [as_text(each) for each in np.asarray(given).reshape(-1).tolist()]
+        known = len(said) == len(X) and set(said) <= set(self.labels)
+        return np.array([self.labels.index(each) for each in said], dtype=np.int64) if known else None
+
     def ports(self, spec: Spec) -> tuple[Port, ...]:
-        """Return the inputs of the graph."""
-        return ports_of(self._signature, spec, self.name)
+        """Return the inputs of the graph; refuse texts that it knows with spaces around them, as specs have none."""
+        ports = ports_of(self._signature, spec, self.name)
+        for feature in (spec.feature(name) for port in ports if port.type == "string" for name in port.features):
+            padded = [self._padded[each] for each in feature.categories or () if each in self._padded]
+            if padded:
+                raise FairmendError(
+                    f'{self.name}: reads {padded[0]!r} in "{feature.name}", and texts of a spec have no spaces around '
+                    "them: the file would take all people for unknown. Fit the model on texts without them"
+                )
+        return ports
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return the output with the scores."""
@@ -187,6 +208,19 @@ def _graph(path: Path) -> Any:
         return onnx.load(str(path), load_external_data=False).graph
     except Exception as error:  # of protobuf, which has many
         raise FairmendError(f"{path.name} is no ONNX file ({first_line(error)})") from error
+
+
+def _padded_texts(graph: Any) -> dict[str, str]:
+    """Return the texts of a graph that have spaces around them, by what is left without these."""
+    from onnx import numpy_helper
+
+    held = [text for node in graph.node for each in node.attribute for text in (each.s, *each.strings)]
+    tensors = [*graph.initializer, *(each.t for node in graph.node for each in node.attribute if each.HasField("t"))]
+    for tensor in tensors:
+        if tensor.data_type == tensor.STRING:
+            held += numpy_helper.to_array(tensor).reshape(-1).tolist()
+    texts = [each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in held]
+    return {as_text(text): text for text in texts if as_text(text) not in ("", text) and as_text(text) not in texts}
 
 
 def _producer(graph: Any, name: str) -> Any:

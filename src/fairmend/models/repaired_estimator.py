@@ -18,7 +18,8 @@ from fairmend.base.arrays import FloatArray, Floats
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
 from fairmend.models.canonical import CanonicalMap, spec_port
-from fairmend.models.estimator import EstimatorRunner, has_whole_categories
+from fairmend.models.estimator import EstimatorRunner
+from fairmend.models.known_values import Known, as_fitted
 from fairmend.models.repaired import average_logits
 from fairmend.models.run_model import RunModel
 from fairmend.network.model import scores_of
@@ -110,15 +111,16 @@ class FairEstimator(BaseEstimator):  # type: ignore[misc]
         return canonical.entry([spec_port(canonical.spec, "float64")]).apply([rows])[0]
 
     def _people(self, X: Any) -> _People:
-        return _People(X, self.model)
+        return _People(X, self.model, self._base.runner.known_of(self.model.canonical.spec))  # type: ignore[attr-defined]
 
 
 class _People:
     """A data frame with the user's values, and what the canonical map makes of it."""
 
-    def __init__(self, frame: pd.DataFrame, model: RepairedModel) -> None:
+    def __init__(self, frame: pd.DataFrame, model: RepairedModel, known: Known) -> None:
         canonical, average = model.canonical, model.average
         self.frame, self.spec, self.average = frame, canonical.spec, average
+        self.known = known
         raw = Spec(
             [replace(f, encoding="ordinal", scale=None, dropped=None) for f in self.spec.features],
             self.spec.label,
@@ -173,7 +175,7 @@ class _People:
         found = self.frame.copy()
         for k, feature in enumerate(self.raw.spec.features):
             if feature in self.changed:
-                found[feature.name] = _decoded(feature, values[:, k])
+                found[feature.name] = _decoded(feature, values[:, k], self.known)
         return found
 
 
@@ -185,9 +187,8 @@ def _codes(feature: Feature, column: pd.Series[Any]) -> Floats:
     return np.array([places.get(as_text(value), np.nan) for value in column.tolist()], dtype=np.float64)
 
 
-def _decoded(feature: Feature, values: Floats) -> NDArray[Any]:
+def _decoded(feature: Feature, values: Floats, known: Known) -> NDArray[Any]:
     """Return values as the user's data has them."""
     if feature.categories:
-        names = np.array(feature.categories, dtype=object)[values.astype(np.int64)]
-        return names.astype(np.int64) if has_whole_categories(feature) else names
+        return np.asarray(as_fitted(feature, known)[values.astype(np.int64)])
     return np.rint(values).astype(np.int64) if feature.kind == "integer" else values

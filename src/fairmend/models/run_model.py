@@ -62,6 +62,8 @@ class Runner(ABC):
     dtype : of the rows that it is given
     batch : how many rows are run at once
     labels : what the model calls its classes, in the order of its outputs; empty if it does not say
+    threshold : the probability of class 1 from which it predicts it itself, if that is a setting of it
+    ties_are_first : whether it itself predicts the first of two classes where their scores are equal
     """
 
     name: str
@@ -71,6 +73,8 @@ class Runner(ABC):
     dtype: np.dtype[Any]
     batch: int = 8192
     labels: tuple[str, ...] = ()
+    threshold: float | None = None
+    ties_are_first: bool = False
 
     def digest(self) -> str:
         """Return a text that changes with what the model computes; refuse one that does not show it."""
@@ -105,6 +109,10 @@ class Runner(ABC):
     @abstractmethod
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
+
+    def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
+        """Return the number of the class (rows,) that the model itself predicts for rows X; None if it does not say."""
+        return None
 
     def exports(self, spec: Spec, ports: Sequence[Port]) -> Sequence[Callable[[Path], None]]:
         """Return ways to write the model to an ONNX file, the best first; refuse a model that no file can hold."""
@@ -143,6 +151,7 @@ class RunModel(Decides):
         self.runner, self.why_only_run = runner, why_only_run
         self.kind = outputs or runner.kind
         self._guessed = outputs is None and runner.kind == "logit" and not runner.sure
+        self._asked = outputs is not None
         self.inside = inside
         self.spec: Spec | None = None
         self.ports = ()
@@ -208,6 +217,12 @@ class RunModel(Decides):
                 f"{self.runner.name} is only run, and a score_range in [label] is for networks that fairmend reads "
                 f"({self.why_only_run}). Remove it, and let the model give probabilities"
             )
+        own = self.runner.threshold
+        if own is not None and own != spec.threshold:
+            raise FairmendError(
+                f"{self.runner.name} decides at the threshold {own:g}, but the spec at {spec.threshold:g}. Set "
+                f"threshold = {own:g} in [label], or give the classifier inside of it"
+            )
         bound = copy(self)
         bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
         bound._probe()
@@ -270,6 +285,8 @@ class RunModel(Decides):
 
     def _scores(self, given: Floats) -> Floats:
         """Return what the model gave as logits."""
+        if self.runner.ties_are_first and self.threshold == DEFAULT_THRESHOLD and self.kind != "number":
+            given = _without_ties(given, self.kind)
         given = given if self._order is None else given[:, self._order]
         if self._flipped:
             given = 1 - given if self.kind == "probability" else -given
@@ -303,7 +320,28 @@ class RunModel(Decides):
         )
         self._settle_outputs(first)
         self._scores(first)
+        self._require_predictions(kept, first)
         _logger.info("%r: %s", self, self.why_only_run or "bound")
+
+    def _require_predictions(self, X: FloatArray, given: Floats) -> None:
+        """Refuse a model that predicts other classes than by its scores, unless these were asked for."""
+        spec = self._bound
+        if self._asked or self.kind == "number" or self.threshold not in (DEFAULT_THRESHOLD, self.runner.threshold):
+            return
+        said = self.runner.predictions(spec, self.ports, X)
+        if said is None:
+            return
+        if self._order is not None:
+            said = self._order.argsort()[said]
+        said = 1 - said if self._flipped else said
+        scores = self._scores(given)
+        other = int((self.decide(scores) != said).sum())
+        if other:
+            raise FairmendError(
+                f"{self.runner.name} predicts another class than by its scores for {other} of {len(X)} random people. "
+                'If your program decides by its probabilities, pass outputs="probability" (--outputs); otherwise give '
+                "a function that returns 1 for the class that it predicts, and 0 for the others"
+            )
 
     def _settle_kind(self, scores: Floats) -> None:
         """Take scores of several classes that add up to 1 for probabilities; ask about others from 0 to 1."""
@@ -368,6 +406,21 @@ def as_scores(given: Any, rows: int, name: str) -> Floats:
     if array.dtype.kind != "f":
         raise FairmendError(f"{name} gives {array.dtype}, not scores")
     return np.asarray(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
+
+
+def _without_ties(given: Floats, kind: str) -> Floats:
+    """Return scores (rows, outputs) of two classes that are never equal: the first class wins where they were."""
+    if given.shape[1] > 2:
+        return given
+    half = 0.5 if kind == "probability" else 0.0
+    below = float(np.nextafter(half, -1))
+    if given.shape[1] == 1:
+        return np.where(given == half, below, given)
+    first = given[:, :1] >= given[:, 1:]
+    if kind == "probability":  # their sum may be rounded: the larger one decides, and not one half
+        return np.where(first == [[True, False]], np.maximum(given, half), np.minimum(given, below))
+    lower = np.nextafter(given, -np.inf)
+    return np.where((given[:, :1] == given[:, 1:]) & [[False, True]], lower, given)
 
 
 def _different_rows(X: FloatArray) -> tuple[FloatArray, Ints]:

@@ -22,8 +22,9 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Spec
-from fairmend.spec.draft.steps import TransformedColumn
+from fairmend.spec.draft.steps import TransformedColumn, apply_transformer
 from support.pipeline_cases import people, same
 from support.spec_cases import refused
 
@@ -154,3 +155,30 @@ def test_a_column_that_marks_missing_values_cannot_be_encoded_again():
     pipeline = make_pipeline(SimpleImputer(strategy="most_frequent", add_indicator=True), OneHotEncoder()).fit(gaps)
     with refused("OneHotEncoder", "income is missing", "raw column"):
         Spec.from_sklearn(pipeline, protected=["income"], data=gaps)
+
+
+def test_codes_that_the_pipeline_would_write_as_others_are_refused():
+    texts = pd.DataFrame({"job": list("abcde")})
+    for dtype, fits in ((np.int8, True), (bool, False), (np.float16, True)):
+        encoder = OrdinalEncoder(dtype=dtype).fit(texts)
+        if fits:
+            assert len(apply_transformer(encoder, [TransformedColumn("job")])) == 1
+            continue
+        with pytest.raises(FairmendError, match="does not hold them all"):
+            apply_transformer(encoder, [TransformedColumn("job")])
+    many = pd.DataFrame({"job": [f"{number:03}" for number in range(200)]})
+    encoder = OrdinalEncoder(dtype=np.int8).fit(many)
+    assert encoder.transform(many).min() == -128
+    with pytest.raises(FairmendError, match="as int8"):
+        apply_transformer(encoder, [TransformedColumn("job")])
+
+
+def test_codes_that_a_scaler_clips_are_refused():
+    encoder = OrdinalEncoder(categories=[list("abcde")])
+    for fitted_on, fits in (("abcde", True), ("abcd", False), ("bcde", False)):
+        steps = make_pipeline(encoder, MinMaxScaler(clip=True)).fit(pd.DataFrame({"job": list(fitted_on)}))
+        if fits:
+            assert len(apply_transformer(steps, [TransformedColumn("job")])) == 1
+            continue
+        with pytest.raises(FairmendError, match="clips codes"):
+            apply_transformer(steps, [TransformedColumn("job")])

@@ -16,8 +16,12 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
+from fairmend.spec.features import Feature
+from fairmend.spec.spec import Spec
 
 MISSING = "(missing)"  # the category of missing values
+_MOST_LISTED = 2**16  # values of a feature that are compared one by one
+_ROUNDED = 1e-6  # how far a scale in a spec may be rounded
 
 SUPPORTED = (
     "Supported are ColumnTransformer, Pipeline, OneHotEncoder, OrdinalEncoder, StandardScaler, MinMaxScaler, "
@@ -100,10 +104,13 @@ def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[Tra
         factor = 1.0 / float(scaler.scale_[i])
         extent = tuple(end * column.factor + column.offset for end in ends)
         after = column.scaled(ends[0] - low * factor, factor, "MinMaxScaler")
-        if scaler.clip and column.categories is None:
-            after = replace(after, clipped=True)
         if column.categories is None:
-            after = replace(after, extent=(extent[0], extent[1]))
+            after = replace(after, extent=(extent[0], extent[1]), clipped=scaler.clip)
+        elif scaler.clip and not extent[0] <= 0 <= len(column.categories) - 1 <= extent[1]:
+            raise FairmendError(
+                f'MinMaxScaler(clip=True) clips codes of "{column.name}" that were not in the data that it was fitted '
+                "on, which a spec cannot express. Use clip=False."
+            )
         made.append(after)
     return made
 
@@ -111,14 +118,14 @@ def apply_min_max(scaler: Any, columns: Sequence[TransformedColumn]) -> list[Tra
 def apply_imputer(imputer: Any, columns: Sequence[TransformedColumn]) -> list[TransformedColumn]:
     """Apply a SimpleImputer: the value that it fills in replaces a missing one, and columns that mark it follow."""
     marker = imputer.missing_values
-    if not _is_missing(marker):
+    if not is_missing(marker):
         raise FairmendError(
             f"SimpleImputer treats {marker!r} as missing, but a spec treats it as a value. Replace it by an empty "
             "value in the data, and fit SimpleImputer with its default missing_values."
         )
     made: list[TransformedColumn] = []
     for column, value in zip(columns, imputer.statistics_, strict=True):
-        if _is_missing(value):
+        if is_missing(value):
             raise FairmendError(f'SimpleImputer has no value to fill in for "{column.name}". Drop the column.')
         if column.categories is not None:
             raise FairmendError(f'SimpleImputer comes after the encoder of "{column.name}". Put it before the encoder.')
@@ -176,13 +183,19 @@ def apply_ordinal(encoder: Any, columns: Sequence[TransformedColumn]) -> list[Tr
                 categories = (*known, MISSING)
             elif code == -1:
                 categories, first = (MISSING, *known), -1
-            elif _is_missing(code):  # the model cannot read NaN, so missing values stay an error
+            elif is_missing(code):  # the model cannot read NaN, so missing values stay an error
                 categories, missing = known, None
             else:
                 raise FairmendError(
                     f'OrdinalEncoder gives a missing "{column.name}" the code {code}. A spec can only express -1 or '
                     f"{len(known)}, the codes next to the others. Set encoded_missing_value to one of them."
                 )
+        codes = np.arange(first, first + len(categories))
+        if (codes.astype(encoder.dtype).astype(np.float64) != codes).any():
+            raise FairmendError(
+                f'OrdinalEncoder writes the codes of "{column.name}" as {np.dtype(encoder.dtype)}, which does not hold '
+                "them all. Use its default dtype."
+            )
         notes = (*column.notes, *notes)
         made.append(replace(column, missing=missing, categories=categories, offset=float(-first), notes=notes))
     return made
@@ -195,14 +208,14 @@ def _require_raw(column: TransformedColumn, step: str) -> None:
 
 def _categories(values: Any, column: TransformedColumn, step: str) -> tuple[tuple[str, ...], Any, tuple[str, ...]]:
     """Return the categories as text, the category of a missing value, and notes."""
-    absent = [value for value in values if _is_missing(value)]
+    absent = [value for value in values if is_missing(value)]
     if len(absent) > 1:
         raise FairmendError(
             f'{step} distinguishes two kinds of missing values in "{column.name}". Use only NaN or only None.'
         )
     if absent and MISSING in map(str, values):
         raise FairmendError(f'"{column.name}" has both missing values and a category "{MISSING}". Rename the category.')
-    texts = tuple(MISSING if _is_missing(value) else as_text(value) for value in values)
+    texts = tuple(MISSING if is_missing(value) else as_text(value) for value in values)
     if len(set(texts)) < len(texts):
         raise FairmendError(
             f'{step} has different categories of "{column.name}" with the same text: {", ".join(texts)}'
@@ -232,7 +245,8 @@ def _may_group(encoder: Any) -> bool:
     return encoder.min_frequency is not None or encoder.max_categories is not None
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaN."""
     if value is None or type(value).__name__ == "NAType":
         return True
     return isinstance(value, float | np.floating) and math.isnan(value)
@@ -281,6 +295,58 @@ def apply_transformer(transformer: Any, columns: Sequence[TransformedColumn]) ->
         # Only scalers remain here. The first one-hot group raises the error.
         next(column for column in columns if column.one_hot).scaled(0.0, 1.0, name)
     return _STEPS[name](transformer, columns)
+
+
+def encode_as_spec(steps: Sequence[Any], names: Sequence[str], count: int | None, spec: Spec) -> bool:
+    """Return whether fitted steps give the columns of a spec, in its order, of raw columns that it may know by name.
+
+    ``count`` is the number of raw columns, which are the features or, where no step encodes a feature, its columns.
+    """
+    columns = [TransformedColumn(name) for name in names or [f"x{place}" for place in range(count or 0)]]
+    try:
+        for step in steps:
+            columns = apply_transformer(step, columns)
+    except FairmendError:  # a step that a spec cannot express
+        return False
+    found = [column.name for column in columns]
+    if len(set(found)) < len(found):
+        return False
+    if [column.width for column in columns] == [feature.width for feature in spec.features]:
+        named = not names or found == [feature.name for feature in spec.features]
+        return named and all(map(_encodes, columns, spec.features))
+    features = [feature for feature in spec.features for _ in range(feature.width)]
+    if len(columns) != len(features):
+        return False
+    return all(
+        column.raw if feature.one_hot else _encodes(column, feature)
+        for column, feature in zip(columns, features, strict=True)
+    )
+
+
+def _encodes(column: TransformedColumn, feature: Feature) -> bool:
+    """Return whether steps make of one raw column what a spec says of a feature."""
+    if feature.indicates != column.indicates:
+        return False
+    if column.one_hot and feature.one_hot:
+        return (column.categories, column.dropped) == (feature.categories, feature.dropped)
+    low, high = feature.bounds
+    listed = feature.whole and high - low < _MOST_LISTED
+    own = np.arange(low, high + 1) if listed else np.array([low, high])
+    texts = feature.categories or tuple(map(as_text, own.tolist()))
+    values = own
+    if column.categories is not None:
+        if column.one_hot or not listed or not set(texts) <= set(column.categories):
+            return False
+        values = np.array([column.categories.index(text) for text in texts], dtype=np.float64)
+    elif feature.categories is not None and feature.indicates is None:
+        if not all(text.removeprefix("-").isdecimal() for text in texts):
+            return False
+        values = np.array([float(text) for text in texts])
+    if column.clipped and not (column.extent and column.extent[0] <= values.min() <= values.max() <= column.extent[1]):
+        return False
+    encoded = (values - column.offset) / column.factor
+    rows = feature.encode(own)
+    return rows.shape[1] == 1 and bool(np.allclose(encoded, rows[:, 0], rtol=_ROUNDED, atol=_ROUNDED))
 
 
 def strip_model(pipeline: Any) -> Any:
@@ -347,7 +413,7 @@ def _apply_column_transformer(transformer: Any, columns: Sequence[TransformedCol
     names = [str(name) for name in getattr(transformer, "feature_names_in_", ())]
     found: list[TransformedColumn] = []
     for name, step, selected in transformer.transformers_:
-        chosen = [columns[i] for i in _positions(selected, names, len(columns), name)]
+        chosen = [columns[i] for i in positions(selected, names, len(columns), name)]
         if chosen:
             after = apply_transformer(step, chosen)
             weight = float(weights.get(name, 1.0))
@@ -357,7 +423,7 @@ def _apply_column_transformer(transformer: Any, columns: Sequence[TransformedCol
     return found
 
 
-def _positions(columns: Any, names: Sequence[str], count: int, step: str) -> list[int]:
+def positions(columns: Any, names: Sequence[str], count: int, step: str) -> list[int]:
     """Return the positions of columns that a ColumnTransformer selects by name, position, slice or mask."""
     if isinstance(columns, str | int | np.integer) and not isinstance(columns, bool):
         columns = [columns]

@@ -1,0 +1,98 @@
+"""A pipeline gets the values that it was fitted on: an encoder that ignores unknown values sees no difference."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+import fairmend
+from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text
+from fairmend.models.known_values import as_fitted, known_values
+from fairmend.spec import Feature, Label, Spec
+
+FOREST = RandomForestClassifier(5, random_state=0)
+PAIRS = ((" Male", " Female"), (True, False), (1.0, 2.0), (1, 2), ("1", "2"), ("1.0", "2.0"), (1.5, -2.5), ("a", None))
+
+
+def data_of(pair, rows=120):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"sex": np.array(pair, object)[rng.integers(0, 2, rows)], "income": rng.integers(0, 100, rows)})
+    X = X.infer_objects() if None not in pair else X
+    return X, np.where((X.income > 50) ^ (X.sex == pair[0]), "yes", "no")
+
+
+def spec_of(pair):
+    texts = tuple("(missing)" if value is None else as_text(value) for value in pair)
+    missing = {"missing": "(missing)"} if None in pair else {}
+    sex = Feature("sex", "categorical", categories=texts, protected=True, **missing)
+    return Spec([sex, Feature("income", "integer", range=(0, 100))], Label("y", "yes"))
+
+
+def fitted(X, y, wrap=lambda model: model, encoder=None):
+    encoder = encoder or OneHotEncoder(handle_unknown="ignore")
+    return wrap(make_pipeline(make_column_transformer((encoder, ["sex"]), remainder="passthrough"), FOREST)).fit(X, y)
+
+
+def test_an_audit_counts_what_the_pipeline_does_with_the_values_of_the_data():
+    for pair in PAIRS:
+        X, y = data_of(pair)
+        other = X.assign(sex=np.where(X.sex == pair[0], np.array(pair, object)[1], np.array(pair, object)[0]))
+        other = other.astype(X.dtypes)
+        for takes in (None, "people"):
+            pipeline = fitted(X, y)
+            model = fairmend.load_model(pipeline if takes is None else pipeline.predict_proba, takes=takes)
+            unequal = (pipeline.predict(X) != pipeline.predict(other)).sum()
+            assert fairmend.audit(model, spec_of(pair), X.assign(y=y)).count == unequal > 100, pair
+
+
+def test_encoders_are_found_wherever_they_are():
+    X, y = data_of((" a", " b"))
+    wraps = (
+        lambda model: VotingClassifier([("one", model)]),
+        lambda model: GridSearchCV(model, {"randomforestclassifier__max_depth": [3]}, cv=2),
+    )
+    for wrap in wraps:
+        model = fitted(X, y, wrap)
+        assert [each.tolist() for each in known_values(model, ["sex", "income"])["sex"]] == [[" a", " b"]]
+        assert fairmend.audit(model, spec_of((" a", " b")), X.assign(y=y)).count > 100
+    after = fitted(X, y, encoder=make_pipeline(SimpleImputer(strategy="most_frequent"), OrdinalEncoder()))
+    assert as_fitted(spec_of((" a", " b")).features[0], known_values(after, ["sex", "income"])).tolist() == [" a", " b"]
+
+
+def test_texts_that_the_pipeline_does_not_know_or_cannot_tell_apart_are_refused():
+    X, y = data_of((" Male", " Female"))
+    with pytest.raises(FairmendError, match='knows none of the categories of "sex"'):
+        fairmend.audit(fitted(X, y), spec_of(("m", "f")), X.assign(y=y, sex="m"))
+    X, y = data_of((" Male", "Male"))
+    with pytest.raises(FairmendError, match="which have one text"):
+        fairmend.load_model(fitted(X, y), spec=spec_of(("Male", "Other")))
+
+
+def test_a_lightgbm_gets_the_categories_of_pandas_that_it_was_fitted_on():
+    class Model:
+        classes_, feature_name_ = np.array(["no", "yes"]), ("sex", "income")
+        booster_ = SimpleNamespace(pandas_categorical=[[" Female", " Male"]])
+
+        def predict(self, people):
+            return np.where(people.sex == " Male", "yes", "no")
+
+    X, y = data_of((" Male", " Female"))
+    assert fairmend.audit(Model(), spec_of((" Male", " Female")), X.assign(y=y)).count == len(X)
+
+
+def test_an_onnx_file_that_knows_texts_with_spaces_is_refused(tmp_path):
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
+    types = pytest.importorskip("skl2onnx.common.data_types")
+    X, y = data_of((" Male", " Female"))
+    inputs = [("sex", types.StringTensorType([None, 1])), ("income", types.Int64TensorType([None, 1]))]
+    (tmp_path / "model.onnx").write_bytes(to_onnx(fitted(X, y), initial_types=inputs).SerializeToString())
+    with pytest.raises(FairmendError, match="reads ' Male' in \"sex\""):
+        fairmend.load_model(tmp_path / "model.onnx", spec=spec_of((" Male", " Female")))
