@@ -45,6 +45,10 @@ def test_canonical_form_and_files(feature, canonical, tmp_path):
     [
         ([0, 500, 500], ("income", "must increase", "500")),
         ([0, 500, 400], ("must increase", "400 comes after 500")),
+        ([1000, 500, 0], ("must increase", "500 comes after 1000")),
+        ([0, float("nan")], ("finite number", "nan")),
+        ([float("-inf"), 500], ("finite number", "inf")),
+        ({"width": 5e-324}, ("more than 1,000,000,000 bands are too many",)),
         ([100, 500], ("leave a gap below 100", "Start them with 0")),
         ([-5, 500], ("start below the range with -5",)),
         ([0, 2000], ("2000 is above 1000",)),

@@ -94,7 +94,10 @@ def plain_value(value: object) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of another library's error message, or the name of its class if it has no message."""
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # a class of the user's, whose text fails as well
+        lines = []
     return printable(lines[0]) if lines else type(error).__name__
 
 

@@ -66,25 +66,45 @@ def add_average(model: onnx.ModelProto, entry: Entry, average: Average, outputs:
     before = NodeWriter()
     canonical = write_entry(before, entry)
     weights = write_weights(before, average, entry.ports, canonical, f"{_PLACE}/weights")
-    members = [
-        write_entry(before, _other_cuts(member, entry), canonical, f"{_PLACE}/member_{k}/")
-        for k, member in enumerate(average.entries(entry.ports))
-    ]
-    rows = {
-        port.name: before.node("Concat", [member[i] for member in members], f"{_PLACE}/{i}/rows", axis=0)
-        for i, port in enumerate(entry.ports)
-    }
+    found = _write_members(before, entry, average.entries(entry.ports), canonical)
+    rows = {port.name: name for port, name in zip(entry.ports, found, strict=True)}
     rename_uses(graph, rows)
     prepend(graph, before)
     _write_average(graph, average, outputs, weights, element)
     return changed
 
 
-def _other_cuts(member: Entry, entry: Entry) -> Entry:
-    """Return what turns canonical rows into those of a member, without ports whose columns hold that already."""
-    there = set(entry.cuts)
-    changed = {cut.port for cut in member.cuts if cut not in there}
-    return replace(member, cuts=tuple(cut for cut in member.cuts if cut.port in changed))
+def _write_members(to: NodeWriter, entry: Entry, members: Sequence[Entry], canonical: Sequence[str]) -> list[str]:
+    """Add the nodes that make the rows of all members of canonical ones, one member after the other, for each port.
+
+    What only replaces columns by constants is one Where for all members: for a single person, nodes are what costs.
+    """
+    found = []
+    for i, (port, width) in enumerate(zip(entry.ports, entry.widths, strict=True)):
+        place, parts = f"{_PLACE}/{i}", [_of_port(member, i) for member in members]
+        if all(part.cuts == _of_port(entry, i).cuts and not part.lookups for part in parts):
+            found.append(to.node("Concat", [canonical[i]] * len(parts), f"{place}/rows", axis=0))
+        elif any(part.lookups for part in parts):
+            each = [
+                write_entry(to, part, canonical, f"{_PLACE}/member_{k}/port_{i}/")[i] for k, part in enumerate(parts)
+            ]
+            found.append(to.node("Concat", each, f"{place}/rows", axis=0))
+        else:
+            shape = (1,) if port.rank == 1 else (1, width)
+            constants = to.where(f"{place}/members", port.type, shape, [part.cuts for part in parts])
+            both = to.node("Where", [*constants, canonical[i]], f"{place}/of_members")
+            flat = to.constant(f"{place}/shape", [-1, *shape[1:]])
+            found.append(to.node("Reshape", [both, flat], f"{place}/rows"))
+    return found
+
+
+def _of_port(entry: Entry, number: int) -> Entry:
+    """Return what an entry does to one port."""
+    return replace(
+        entry,
+        cuts=tuple(cut for cut in entry.cuts if cut.port == number),
+        lookups=tuple(lookup for lookup in entry.lookups if lookup.port == number),
+    )
 
 
 def _require_averageable(model: onnx.ModelProto, entry: Entry, outputs: ScoredOutputs) -> None:

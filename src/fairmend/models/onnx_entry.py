@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from fairmend.base.errors import FairmendError
-from fairmend.models.entry import ELEMENT_TYPES, Code, Entry, TableLookup
+from fairmend.models.entry import ELEMENT_TYPES, Code, Cut, Entry, TableLookup
 
 PREFIX = "fairmend_entry/"
 COMPARISONS = {">=": "GreaterOrEqual", "==": "Equal"}
@@ -34,6 +34,21 @@ class NodeWriter:
         """Add a constant, and return its name."""
         self.constants.append(as_tensor(np.asarray(values, dtype=ELEMENT_TYPES[kind]), name))
         return name
+
+    def where(self, place: str, kind: str, shape: tuple[int, ...], cuts: Sequence[Sequence[Cut]]) -> tuple[str, str]:
+        """Add what a Where reads beside values of a type: which columns are cut, and what replaces them.
+
+        With several lists of cuts, that has an axis of these before those of the shape.
+        """
+        chosen = [{cut.column: cut.value for cut in each} for each in cuts]
+        nothing, columns = _NOTHING.get(kind, 0), range(shape[-1])
+        values = np.array([[each.get(column, nothing) for column in columns] for each in chosen], ELEMENT_TYPES[kind])
+        mask = np.array([column in chosen[0] for column in columns])
+        several = (len(cuts),) if len(cuts) > 1 else ()
+        return (
+            self.constant(f"{place}/mask", mask.reshape(shape), "bool"),
+            self.constant(f"{place}/reference", values.reshape(*several, *shape), kind),
+        )
 
     def lookup(self, name: str, lookup: TableLookup, matrices: Sequence[str], types: Sequence[str]) -> str:
         """Add the nodes that look columns up in a table, and return the name of what they find (rows, columns)."""
@@ -103,18 +118,11 @@ def write_entry(to: NodeWriter, entry: Entry, sources: Sequence[str] | None = No
     results = []
     for i, port in enumerate(entry.ports):
         place, found, width = f"{prefix}{i}", matrices[i], entry.widths[i]
-        cuts = {cut.column: cut.value for cut in entry.cuts if cut.port == i}
+        cuts = [cut for cut in entry.cuts if cut.port == i]
         if cuts:
-            nothing = _NOTHING.get(port.type, 0)
-            reference = np.array([cuts.get(column, nothing) for column in range(width)], dtype=ELEMENT_TYPES[port.type])
-            mask = np.array([column in cuts for column in range(width)])
             shape = (1,) if port.rank == 1 and i not in shaped else (1, width)
-            inputs = [
-                to.constant(f"{place}/mask", mask.reshape(shape), "bool"),
-                to.constant(f"{place}/reference", reference.reshape(shape), port.type),
-                found,
-            ]
-            found = to.node("Where", inputs, f"{place}/where")
+            constants = to.where(place, port.type, shape, [cuts])
+            found = to.node("Where", [*constants, found], f"{place}/where")
         own = [
             (lookup, to.lookup(f"{prefix}lookup_{number}", lookup, matrices, types))
             for number, lookup in enumerate(entry.lookups)

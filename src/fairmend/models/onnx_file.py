@@ -159,7 +159,7 @@ class OnnxRunner(Runner):
         scores = _from_maps(found) if isinstance(found, list) else np.asarray(found)
         while scores.ndim > 2 and scores.shape[-1] == 1:
             scores = scores[..., 0]
-        return scores[:rows]
+        return scores[:rows] if scores.ndim and len(scores) == len(X) else scores  # another length is refused
 
     def _input(self, value: Any) -> InputSignature:
         kind = _ELEMENTS.get(value.type)

@@ -43,6 +43,7 @@ _logger = logging.getLogger(__name__)
 
 _PROBED = 128  # rows on which a model is tried before it is used
 _FEW = 7  # rows of the small batches that some of them are run in again
+_WATCHED = 4  # of them, rows that are run again with every batch
 # Scores of the same row may differ in their last bits: threads add in another order, another batch rounds differently.
 _SAME = {"float32": 1e-4, "float64": 1e-6}
 _ROUNDED = 1e-5  # how far float32 may round a sum of probabilities below 0 or above 1: forests add up hundreds of them
@@ -158,6 +159,7 @@ class RunModel(Decides):
         self.threshold = DEFAULT_THRESHOLD
         self.outputs = self.columns = 0
         self.closing = "none"
+        self._watched: tuple[FloatArray, Floats] | None = None  # rows that run with every batch, and their scores
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
 
@@ -208,7 +210,7 @@ class RunModel(Decides):
         """Return the model for rows of a spec, tried on some; refuse one that does not fit, or is no function of a row.
 
         It must give finite scores of one shape, the same in a second run and in another batch, and leave its input as
-        it is.
+        it is. A few of these rows run with every later batch, so that scores which change later are refused, too.
         """
         if self.spec is spec:
             return self
@@ -225,6 +227,7 @@ class RunModel(Decides):
             )
         bound = copy(self)
         bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
+        bound._watched = None
         bound._probe()
         return bound
 
@@ -262,7 +265,8 @@ class RunModel(Decides):
     def _run(self, X: FloatArray) -> Floats:
         """Return what the model gives for rows X, float64 (rows, outputs)."""
         name, rows = self.runner.name, len(X)
-        X = np.repeat(X, 2, axis=0) if rows == 1 else X  # some models lose a dimension of a single row
+        if self._watched is not None:  # a single row is never alone, either: some models lose a dimension of it
+            X = np.concatenate([X, self._watched[0]])
         try:
             given = self.runner.run(self._bound, self.ports, X)
         except FairmendError:
@@ -276,6 +280,10 @@ class RunModel(Decides):
             row = int(np.argwhere(~np.isfinite(found))[0][0])
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
             raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
+        if self._watched is not None:
+            self._require_same(
+                self._watched[1], found[rows:], f"{name} is not deterministic: in a later run, the same people get"
+            )
         return found[:rows]
 
     def logits_of(self, given: npt.ArrayLike) -> FloatArray:
@@ -311,13 +319,13 @@ class RunModel(Decides):
         first = self._run(X)
         if not np.array_equal(X, kept):
             raise FairmendError(f"{name} changes the rows that it is given; let it work on a copy")
-        same = _SAME[self.dtype.name]
         for what, found in (("a second run", self._run(kept)), ("reverse order", self._run(kept[::-1].copy())[::-1])):
-            self._require_same(first, found, same, f"{name} is not deterministic: on the same people, {what} gives")
+            self._require_same(first, found, f"{name} is not deterministic: on the same people, {what} gives")
         few = np.concatenate([self._run(kept[start : start + _FEW]) for start in range(0, 3 * _FEW, _FEW)])
         self._require_same(
-            first[: 3 * _FEW], few, same, f"{name} scores people by who else is in the batch: in another, they get"
+            first[: 3 * _FEW], few, f"{name} scores people by who else is in the batch: in another, they get"
         )
+        self._watched = kept[:_WATCHED], first[:_WATCHED]
         self._settle_outputs(first)
         self._scores(first)
         self._require_predictions(kept, first)
@@ -353,9 +361,13 @@ class RunModel(Decides):
             'outputs="probability" (--outputs) if they are probabilities, or outputs="logit" if they decide at 0'
         )
 
-    def _require_same(self, first: Floats, found: Floats, same: float, what: str) -> None:
+    def _require_same(self, first: Floats, found: Floats, what: str) -> None:
+        if first.shape != found.shape:
+            raise FairmendError(
+                f"{self.runner.name} gives {found.shape[1]} scores for each person, and {first.shape[1]} in another run"
+            )
         off = np.abs(first - found)
-        if (off > same * np.maximum(1.0, np.abs(first))).any():
+        if (off > _SAME[self.dtype.name] * np.maximum(1.0, np.abs(first))).any():
             why = f". It is only run ({self.why_only_run})" if self.why_only_run else ""
             raise FairmendError(
                 f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited{why}"
@@ -388,7 +400,9 @@ class RunModel(Decides):
 
 
 def as_scores(given: Any, rows: int, name: str) -> Floats:
-    """Return what a model gave as float64 (rows, outputs); refuse what is no score for each row."""
+    """Return what a model gave as float64 (rows, outputs), not its own memory; refuse what is no score for each row."""
+    if np.ma.is_masked(given):
+        raise FairmendError(f"{name} gives masked values in place of scores")
     try:
         array = np.asarray(given)
     except (TypeError, ValueError) as error:
@@ -405,7 +419,7 @@ def as_scores(given: Any, rows: int, name: str) -> Floats:
         raise FairmendError(f"{name} gives whole numbers such as classes, not scores; let it give probabilities")
     if array.dtype.kind != "f":
         raise FairmendError(f"{name} gives {array.dtype}, not scores")
-    return np.asarray(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
+    return np.array(array[:, None] if array.ndim == 1 else array, dtype=np.float64)
 
 
 def _without_ties(given: Floats, kind: str) -> Floats:

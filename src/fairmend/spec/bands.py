@@ -22,6 +22,7 @@ Bands = tuple[float, ...] | Groups
 MOST_BANDS = 10_000
 """A feature with more is refused: at a width so small it hardly has bands."""
 
+_MOST_SHOWN = 10**9  # bands that a message counts
 _SLIVER = 1e-9  # of a width: what rounding leaves at the end of a range is no band of its own
 
 
@@ -72,7 +73,8 @@ def _from_width(given: Mapping[str, object], low: float, high: float, whole: boo
 
 def _require_few(count: float, where: str) -> None:
     if count > MOST_BANDS:
-        raise FairmendError(f"{where}: {count:,.0f} bands are too many. Use at most {MOST_BANDS:,}, or a larger width.")
+        shown = f"{count:,.0f}" if count < _MOST_SHOWN else f"more than {_MOST_SHOWN:,}"
+        raise FairmendError(f"{where}: {shown} bands are too many. Use at most {MOST_BANDS:,}, or a larger width.")
 
 
 def read_groups(given: object, categories: tuple[str, ...], where: str) -> Groups:
