@@ -66,6 +66,17 @@ def read_model(model: Any) -> Network:
     return read_model(_inside(model))
 
 
+def steps_before(model: Any) -> list[Any]:
+    """Return the fitted steps through which rows go before the network that `read_model` reads, in order."""
+    kind = _kind(model)
+    if is_net(model) or kind in (*_NETWORKS, *_LOGISTIC, *_REGRESSIONS):
+        return []
+    if kind == _CALIBRATION:
+        return steps_before(model.calibrated_classifiers_[0].estimator)
+    own = [step for _, step in model.steps[:-1]] if kind == "Pipeline" else []
+    return [*own, *steps_before(_inside(model))]
+
+
 def _kind(model: Any) -> str:
     """Return the name of a class of scikit-learn; "" for any other object."""
     kind = type(model)
