@@ -3,11 +3,14 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import fairmend
+from fairmend.network import Affine, Network
+from fairmend.prove.certificate import certificate_of_blindness, certificate_of_fair
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.toml import toml_bytes
 from fairmend_check.errors import CannotAnswerError, CheckError
@@ -127,3 +130,26 @@ def test_classes_are_in_the_meaning_and_names_and_ids_are_not():
     for wrong in (["A", "B"], ["A", "B", "B"]):
         with pytest.raises(CheckError, match="classes must be"):
             read_spec({**plain.to_dict(), "label": {"column": "grade", "classes": wrong}}, "spec")
+
+
+@pytest.mark.parametrize("claim", ["inputs", "everyone"])
+def test_values_are_called_as_in_your_spec(claim, tmp_path):
+    """Names of values mean nothing to the claim, so a forger may write any: those of the spec that you pass count."""
+    sex = Feature("sex", "integer", range=(0, 1), protected=True, names={"0": "f"})
+    spec = Spec([sex, Feature("age", "integer", range=(18, 40), tolerance=2)])
+    network = Network([Affine(np.array([[0.0, 1.0]], np.float32), np.array([-60.0], np.float32))], [])
+    if claim == "everyone":
+        made = certificate_of_blindness(network, spec, [0], method="blind")
+    else:
+        made, _ = certificate_of_fair(network, spec, np.array([[0.0, 20.0]], np.float32))
+    network.save(tmp_path / "model.onnx")
+    made.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    text = (tmp_path / "certificate.json").read_text()
+    assert '"names": {"0": "f"}' in text
+    forged, model = tmp_path / "forged.json", tmp_path / "model.onnx"
+    forged.write_text(text.replace('"names": {"0": "f"}', '"names": {"0": "nobody", "1": "everyone"}'))
+    spec.save(tmp_path / "spec.toml")
+    own = fairmend.check(forged, model, tmp_path / "spec.toml", run=False)
+    assert own.valid, own.reasons
+    assert "sex 0 to 1 (0 is f)" in own.claim
+    assert "0 is nobody" in fairmend.check(forged, model, run=False).claim

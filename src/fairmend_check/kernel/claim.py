@@ -22,7 +22,7 @@ from fairmend_check.kernel.rounding import GENEROUS, LIBRARY, TINY, Array, Preci
 
 HALF = 0.5  # the threshold of a spec that names none
 
-CLOSING_UNITS = 16  # a sigmoid is accurate to so many u, and a softmax relative to each probability (`Threshold.of`)
+CLOSING_UNITS = 16  # a sigmoid, or a softmax of two outputs, is accurate to so many u
 _DIGITS, _SLIP = Context(prec=60), 1e-50
 
 
@@ -73,6 +73,14 @@ class Threshold:
     def closing(self, classes: np.ndarray) -> Array:
         """Return what a closing sigmoid or softmax may take from the margins of these classes."""
         return np.where(classes == 1, self.above, self.below)
+
+
+def closing_units(outputs: int) -> int:
+    """Return to how many units of 1 a softmax of so many outputs, or the sigmoid of one, is accurate.
+
+    Of more than two, programs add up the powers in any order, and each addition may be off by a unit of the sum.
+    """
+    return CLOSING_UNITS + (outputs if outputs > 2 else 0)
 
 
 def enclose_log_odds(p: Fraction) -> tuple[float, float]:
@@ -136,7 +144,7 @@ class Score:
                 low, high = _SIGMOID.value_range(low, high)
             if kind is None or self.name == "output":
                 return low, high
-            rounding = np.full((1, 1), 16 * kind.u + kind.tiny + self.slack)
+            rounding = np.full((1, 1), closing_units(self.outputs) * kind.u + kind.tiny + self.slack)
             if self.name == "softmax":
                 rounding = rounding + 0.5 * error.max(axis=1, keepdims=True)
             return down(low - GENEROUS * rounding), up(high + GENEROUS * rounding)

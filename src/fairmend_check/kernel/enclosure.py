@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.kernel.bounds import interval_layers
-from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, Score, Threshold
+from fairmend_check.kernel.claim import HALF, Score, Threshold, closing_units
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import SECOND, Model
@@ -49,7 +49,7 @@ def close_outputs(
     """
     kind = Precision.of(dtype)
     name = closing.removeprefix(SECOND)
-    slack = np.full((1, 1), CLOSING_UNITS * kind.u + kind.tiny)
+    slack = np.full((1, 1), closing_units(low.shape[1]) * kind.u + kind.tiny)
     with np.errstate(all="ignore"):
         if name == "sigmoid":
             low, high = function_of(Activation("sigmoid")).value_range(low, high)

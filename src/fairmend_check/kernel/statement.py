@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 import numpy as np
 
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
-from fairmend_check.kernel.claim import CLOSING_UNITS, HALF, ClassClaim, ScoreClaim, exact
+from fairmend_check.kernel.claim import HALF, ClassClaim, ScoreClaim, closing_units, exact
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.features import Feature, Runs
@@ -111,7 +111,8 @@ def describe_condition(certificate: Certificate, network: Model) -> str:
         score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
         if rescaled:
             score = f"score {exact(low)} + {exact(high - low)} p in {network.dtype}, where p is the {score}"
-        error = f"computed with an error of at most {CLOSING_UNITS * Precision.of(network.dtype).u:.2g}"
+        units = closing_units(network.outputs)
+        error = f"computed with an error of at most {units * Precision.of(network.dtype).u:.2g}"
         exactly = "in exact arithmetic" if certificate.arithmetic == "real" else error
         first = f"{found} The" if found else "the"
         found = f"{first} file does not {left}. The claim is about {about}the {score}, {exactly}."

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from fairmend_check.kernel.bounds import InputForms, Intervals, input_forms, interval_layers, interval_margins, leads
-from fairmend_check.kernel.claim import ScoreClaim, Threshold
+from fairmend_check.kernel.claim import ScoreClaim, Threshold, closing_units
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Dense, Model, Node
@@ -336,9 +336,8 @@ class CloseScores(Requirement):
         error = output_errors(self.model, lower, upper, nodes[: len(self.model.nodes) - 1], raw).max(axis=1)
         if self._score.name != "output":
             kind = Precision.of(self.model.dtype)
-            error = (
-                error * (0.25 if self._score.name == "sigmoid" else 0.5) + 16 * kind.u + kind.tiny + self._score.slack
-            )
+            closing = closing_units(self.model.outputs) * kind.u + kind.tiny + self._score.slack
+            error = error * (0.25 if self._score.name == "sigmoid" else 0.5) + closing
         return up(2 * GENEROUS * error)
 
     def forms(self, bounded: Bounded) -> Forms | None:

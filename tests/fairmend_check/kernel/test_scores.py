@@ -323,3 +323,32 @@ def test_a_softmax_of_many_outputs_takes_too_much_memory_to_be_checked(tmp_path)
         assert writer.certificate_of_fair(network, spec, X)[1].all() == confirmed
         assert result.valid == confirmed, result.reasons
     assert result.reasons == ("claims about more than 100 probabilities cannot be checked",)
+
+
+def softmax_in_order(outputs):
+    """The softmax of rows in float32, with powers that are added up one after the other."""
+    powers = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    total = np.zeros(len(powers), np.float32)
+    for power in powers.T:
+        total += power
+    return powers / total[:, None]
+
+
+def test_a_softmax_of_many_outputs_may_be_off_by_a_unit_for_each(tmp_path):
+    """Powers just below and just above half a unit of 1: adding them to 1 loses all of them, or doubles them."""
+    below, above = (np.log(2.0**-24 * share).astype(np.float32) for share in (0.99, 1.01))
+    weight, bias = np.full((100, 1), above - below, np.float32), np.full(100, below, np.float32)
+    weight[0] = bias[0] = 0
+    network = Network([Affine(weight, bias)], [], closing="softmax")
+    sex = {"name": "sex", "kind": "integer", "range": [0, 1], "protected": True}
+    spec = Spec([sex], claim={"kind": "score", "delta": 6e-6, "on": "probability"})
+    X = np.array([[0.0], [1.0]], np.float32)
+    computed = np.ptp(softmax_in_order(X @ weight.T + bias), axis=0).max()
+    assert computed > 1.1e-5
+    claimed = Proof.by_blindness(network, spec.claim, X)
+    content = content_of(writer.certificate_of_inputs(network, spec, X, claimed, method="certify"))
+    assert "the scores can differ by" in checked(tmp_path, content, network).reasons[0]
+    content["spec"]["claim"]["delta"] = 2e-5
+    result = checked(tmp_path, content, network)
+    assert result.valid, result.reasons
+    assert result.largest_difference > computed
