@@ -406,9 +406,7 @@ class Dense(Operation):
         return [kept.weight, kept.bias]
 
 
-def _folded_rounding(
-    fold: Fold, terms: Terms, size: Array, kind: Precision, scaled: float
-) -> tuple[Array, Array]:
+def _folded_rounding(fold: Fold, terms: Terms, size: Array, kind: Precision, scaled: float) -> tuple[Array, Array]:
     """Return the roundings of a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded
