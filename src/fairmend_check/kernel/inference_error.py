@@ -168,7 +168,7 @@ def _forward(
             error = np.minimum(error, _traced_errors(model, found, own))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         if isinstance(node.operation, Sum) and terms is not None:  # a sum that is read twice is computed by itself
-            terms = terms.mapped(lambda each, once=model.uses[number] < 2: np.where(once, each, 0.0))
+            terms = terms.where(model.uses[number] < 2)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
         found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
     return found, own, fits

@@ -131,9 +131,8 @@ class Model:
         """How many nodes read each number of each node, directly or through nodes that only move it."""
         found = [np.zeros(width) for width in self.widths]
         for node, own in zip(self.nodes[::-1], found[::-1], strict=True):
-            widths = [self.widths[source] for source in node.sources]
-            moves = isinstance(node.operation, Rearranging)
-            parts = node.operation.returned(own, widths) if moves else map(np.ones, widths)
+            operation, widths = node.operation, [self.widths[source] for source in node.sources]
+            parts = operation.returned(own, widths) if isinstance(operation, Rearranging) else map(np.ones, widths)
             for source, part in zip(node.sources, parts, strict=True):
                 found[source] += part
         return tuple(found)

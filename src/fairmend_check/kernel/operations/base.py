@@ -128,9 +128,10 @@ class Terms:
     below: Array
     unit: Array
 
-    def mapped(self, change: Callable[[Array], Array]) -> Terms:
-        """Return terms of which each array is changed."""
-        return Terms(*map(change, (self.additions, self.above, self.below, self.unit)))
+    def where(self, chosen: Bools) -> Terms:
+        """Return the terms of some numbers (width,), and of the others none."""
+        parts = self.additions, self.above, self.below, self.unit
+        return Terms(*(np.where(chosen, part, 0.0) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ class Read:
         none = np.zeros_like(above)
         if self.terms is None:
             return Terms(none, above, below, none)
-        whole = self.terms.mapped(lambda each: none + each)
+        whole = self.terms.where(none == 0)
         return replace(whole, above=np.maximum(whole.above, above), below=np.maximum(whole.below, below))
 
 
