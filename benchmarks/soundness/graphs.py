@@ -44,7 +44,7 @@ BOUNDED = {
 KINDS = ["affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale", "residual", "skip"]
 MULTIPLIED = [*KINDS, "product", "gate", "attention", "softmax", "normalise", "elementary"]
 MOST_OPERATIONS, WIDEST, MOST_WIDTH = 8, 6, 14
-TERMS = 100  # of a layer that a skip is added to
+TERMS, LARGE_SKIP = 100, 2.0**12  # terms of a layer that so large a skip is added to
 MOST_POINTS = 400
 MOST_ROWS = 8  # of a table
 
@@ -186,7 +186,7 @@ class GraphBuilder:
         rng, width = self.rng, int(self.rng.integers(1, WIDEST))
         units = self.add(Activation("sigmoid"), self.affine(self.pick(), TERMS))
         share = rng.choice([1.0, 1.0, 1e-3]) * rng.uniform(0.1, 0.5) * float(np.finfo(self.dtype).eps)
-        weight = np.full((width, TERMS), share * 2.0**12).astype(self.dtype)
+        weight = np.full((width, TERMS), share * LARGE_SKIP).astype(self.dtype)
         found = self.add(Affine(weight, np.zeros(width, self.dtype)), units, name=f"terms{len(self.nodes)}")
         if rng.random() < 0.3:
             self.function(found, [Activation("relu")])  # the layer has another reader
@@ -206,7 +206,7 @@ class GraphBuilder:
             elif way == "sum":
                 found = self.add(Sum(), found, self.same_width(width))
         large = self.affine(self.pick(), self.widths[found])
-        bias = Affine(np.eye(self.widths[found], dtype=self.dtype), np.full(self.widths[found], 2.0**12, self.dtype))
+        bias = Affine(np.eye(self.widths[found], dtype=self.dtype), np.full(self.widths[found], LARGE_SKIP, self.dtype))
         return self.add(Sum(), found, self.add(bias, large, name=f"skip{len(self.nodes)}"))
 
     def same_width(self, width: int) -> int:
