@@ -48,7 +48,7 @@ from fairmend_check.kernel.rounding import (
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
 _MOST = 2.0**60  # of means, shifts and reaches
-_ADDED = 2.0**-60  # divided by _MOST it is still a normal number in float32, and no subnormal one that counts as 0
+_ADDED = 2.0**-50  # of 2^14 terms of a shift of this size, scaled by _MOST, one is a normal number in float32
 _SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 
 
