@@ -118,19 +118,22 @@ def test_a_sum_that_cancels_to_a_zero_of_either_sign_reaches_a_pole(weight, depe
         exact.append(exact[-1] + Fraction(factor) * Fraction(value))
     assert exact[1:] == [-Fraction(1, 2**107), -Fraction(1, 2**154)]
     assert str(np.float32(-(2.0**-154))) == "-0.0"
+    added = np.float32([8388614 * 2.0**-83 if weight else 1.0])
     for name in ("reciprocal", "rsqrt"):
         graph = Graph(3)
-        total = graph.affine(graph.input, np.float32([[*np.multiply(w, weight), 0]]), np.float32([8388614 * 2.0**-83]))
+        total = graph.affine(graph.input, np.float32([[*np.multiply(w, weight), 0]]), added)
         bounded = graph.function(graph.function(total, Activation(name)), TO_ONE)
         model = graph.finish(graph.affine(bounded, np.ones((1, 1), np.float32)))
         assert dependent_columns(model, [2], np.ones(3))[0].tolist() == [depends]
     layer = {"kind": "affine", "sources": [0], "weight": "W", "bias": "b"}
     steps = [{"kind": "input", "sources": [], "columns": 3}, layer]
     steps += [{"kind": "function", "sources": [1], "name": "reciprocal"}, {**layer, "sources": [2], "weight": "V"}]
-    W, b = np.float32([[*np.multiply(w, weight), 0]]), np.float32([8388614 * 2.0**-83])
+    W = np.float32([[*np.multiply(w, weight), 0]])
     unit = {"kind": "continuous", "range": [0, 1]}
     spec = {"feature": [{"name": "a", **unit}, {"name": "c", **unit}, {"name": "p", "protected": True, **unit}]}
-    result = verdict_of(tmp_path / "c.json", steps, {"W": W, "b": b, "V": np.ones((1, 1), np.float32)}, spec, blind=[2])
+    result = verdict_of(
+        tmp_path / "c.json", steps, {"W": W, "b": added, "V": np.ones((1, 1), np.float32)}, spec, blind=[2]
+    )
     assert result.valid == (not depends)
 
 
