@@ -269,7 +269,7 @@ def own_error(feature: Feature, value: float, x: float, kind: np.dtype[np.floati
         return 0.0
     offset, factor = feature.affine
     sizes = abs(value) + abs(offset) + min(by, feature.high - feature.low)
-    return float(0.5 * np.spacing(kind.type(abs(x))) * factor + 2.0**-49 * sizes)
+    return 0.5 * float(np.spacing(kind.type(abs(x)))) * factor + 2.0**-49 * sizes
 
 
 def slack(feature: Feature, values: Array) -> Array:
