@@ -25,9 +25,9 @@ from onnx import TensorProto, helper, numpy_helper
 import fairmend
 from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.enclosure import close_outputs, enclose_outputs
 from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.read_onnx import read_onnx
+from fairmend_check.run.enclosure import close_outputs, enclose_outputs
 
 BATCHES = (1, 2, 5)
 OPSETS = (11, 12, 13, 14, 17, 18, 20, 21, 23)

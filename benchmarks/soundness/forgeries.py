@@ -21,6 +21,7 @@ from benchmarks.soundness.attacks import Certificates, check
 from benchmarks.soundness.cases import Case
 from benchmarks.soundness.frameworks import Run, fits_onnx, keras_model, run_file
 from benchmarks.soundness.oracle import Oracle
+from benchmarks.soundness.orders import run_in_one_go
 from benchmarks.soundness.tally import Tally
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Node, Normalise, Product, Softmax, Sum
@@ -90,6 +91,7 @@ class GraphCertificates(Certificates):
 
     def _runs(self) -> dict[str, Run]:
         found: dict[str, Run] = {"NumPy": lambda X: self.network.logits(X).reshape(len(X), -1)}
+        found["one accumulator"] = run_in_one_go(self.network)
         if self.network is self.case.network:
             found["the original framework"] = self.run
         if self.model.suffix not in STATE_DICTS:

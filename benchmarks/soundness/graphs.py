@@ -12,6 +12,7 @@ from benchmarks.soundness.cases import WEIGHTS, Case, move_threshold, random_aff
 from fairmend import Feature, Label, Network, Spec
 from fairmend.network import (
     Activation,
+    Affine,
     Columns,
     Concatenate,
     Input,
@@ -40,9 +41,10 @@ BOUNDED = {
     "exp": Activation("tanh"),
     **dict.fromkeys(("log", "sqrt", "rsqrt", "reciprocal"), Activation("clip", parameters=(0.5, 6.0))),
 }  # functions that need numbers that are not too large, or positive, and what makes them so
-KINDS = ["affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale", "residual"]
+KINDS = ["affine", "affine", "function", "function", "sum", "concatenate", "columns", "scale", "residual", "skip"]
 MULTIPLIED = [*KINDS, "product", "gate", "attention", "softmax", "normalise", "elementary"]
 MOST_OPERATIONS, WIDEST, MOST_WIDTH = 8, 6, 14
+TERMS, LARGE_SKIP = 100, 2.0**12  # terms of a layer that so large a skip is added to
 MOST_POINTS = 400
 MOST_ROWS = 8  # of a table
 
@@ -178,6 +180,34 @@ class GraphBuilder:
         source = self.pick()
         inner = self.affine(self.scale(source), int(self.rng.integers(1, WIDEST)))
         return self.add(Sum(), source, self.affine(self.function(inner, choices), self.widths[source]))
+
+    def skip(self) -> int:
+        """Many small terms of one sign and a skip that may round each of them away, with other steps in between."""
+        rng, width = self.rng, int(self.rng.integers(1, WIDEST))
+        units = self.add(Activation("sigmoid"), self.affine(self.pick(), TERMS))
+        share = rng.choice([1.0, 1.0, 1e-3]) * rng.uniform(0.1, 0.5) * float(np.finfo(self.dtype).eps)
+        weight = np.full((width, TERMS), share * LARGE_SKIP).astype(self.dtype)
+        found = self.add(Affine(weight, np.zeros(width, self.dtype)), units, name=f"terms{len(self.nodes)}")
+        if rng.random() < 0.3:
+            self.function(found, [Activation("relu")])  # the layer has another reader
+        for way in rng.choice(["none", "columns", "scale", "concatenate", "average", "sum"], size=rng.integers(1, 3)):
+            width = self.widths[found]
+            if way == "columns":
+                found = self.add(Columns(tuple(map(int, rng.permutation(width)))), found)
+            elif way == "scale":
+                found = self.scale(found)
+            elif way == "concatenate":
+                found = self.add(Concatenate(), found, found) if width < WIDEST else found
+            elif way == "average":
+                found = self.add(
+                    Affine(np.full((1, width), 1 / width, self.dtype), np.zeros(1, self.dtype)), found,
+                    name=f"average{len(self.nodes)}",
+                )  # fmt: skip
+            elif way == "sum":
+                found = self.add(Sum(), found, self.same_width(width))
+        large = self.affine(self.pick(), self.widths[found])
+        bias = Affine(np.eye(self.widths[found], dtype=self.dtype), np.full(self.widths[found], LARGE_SKIP, self.dtype))
+        return self.add(Sum(), found, self.add(bias, large, name=f"skip{len(self.nodes)}"))
 
     def same_width(self, width: int) -> int:
         """Return a node of this width: one that is there, or an affine layer."""

@@ -197,7 +197,7 @@ def _check(found: _Findings, certificate: Path, model: Path | None, spec: Path |
         )
     if claimed.arithmetic == "real" and not real:
         found.reasons.append(REAL_ONLY)
-    found.reasons += _index_reasons(claimed, network)
+    _require_rows(claimed, network)
     if claimed.blind:
         found.reasons += _global_reasons(claimed, network)
     _check_inputs(found, claimed, network)
@@ -423,21 +423,19 @@ def _input_sizes(claimed: Certificate, network: Model) -> Array:
     return np.array(sizes)
 
 
-def _index_reasons(claimed: Certificate, network: Model) -> list[str]:
+def _require_rows(claimed: Certificate, network: Model) -> None:
     """Refuse features that are not the numbers of rows of the tables that they are looked up in."""
     owners = {start + column: feature for feature, start in claimed.spec.columns() for column in range(feature.width)}
-    reasons = []
     for column, rows in network.tables:
         feature = owners[column]
         offset, factor = feature.affine
         low, high = (0.0, 1.0) if feature.one_hot else (feature.low - offset, feature.high - offset)
         shifted = factor == 1 and float(offset).is_integer()  # then values are encoded exactly
         if not feature.whole or not shifted or not 0 <= low <= high < rows:
-            reasons.append(
+            raise NotConfirmedError(
                 f'certificate.spec: feature "{feature.name[:40]}" is looked up in a table of {rows:,} rows; its values '
                 f"must be encoded as whole numbers from 0 to {rows - 1:,}, shifted at most"
             )
-    return list(dict.fromkeys(reasons))
 
 
 def _shorten(reasons: list[str]) -> list[str]:

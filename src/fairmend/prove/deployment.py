@@ -349,7 +349,7 @@ def _compare(
     numbers: NDArray[np.int64],
     gives: str,
 ) -> DeploymentResult:
-    from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
+    from fairmend_check.run.enclosure import certain_classes, close_outputs, enclose_outputs
 
     low, high = enclose_outputs(network, rows)
     bounded = np.asarray((np.isfinite(low) & np.isfinite(high)).all(axis=1))

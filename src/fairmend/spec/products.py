@@ -71,7 +71,7 @@ class ReachableValues:
         if feature.bands is not None:
             lowest, highest = _own_band(feature, x, own)
         elif not feature.protected:
-            room = feature.reach + feature.own_error(x, feature.reach)
+            room = feature.reach + feature.own_error(x, feature.reach) if feature.varies else 0.0
             lowest, highest = np.maximum(own - room, lowest), np.minimum(own + room, highest)
         none = np.zeros(len(x), dtype=np.bool_)
         return ReachableValues.within(feature, columns, x, own, (lowest, highest), kept=none, moved=none)
@@ -495,11 +495,12 @@ def _changes(target: ReachableValues, link: Link, rows: Ints) -> Iterator[tuple[
     change = link.then[feature.name]
     if not feature.categories:
         low, high = ends_of(change["range"] if "range" in change else change["offset"])
-        ends: tuple[Floats, Floats] = np.full(len(rows), low), np.full(len(rows), high)
-        if "offset" in change:
+        if "range" in change:
+            least, most = np.full(len(rows), low), np.full(len(rows), high)
+        else:
             error = feature.own_error(target.x[rows], max(-low, high))
-            ends = own + (low - error), own + (high + error)
-        yield _moved(np.arange(len(rows)), *(np.clip(end, *feature.bounds) for end in ends))
+            least, most = own + (low - error), own + (high + error)
+        yield _moved(np.arange(len(rows)), np.clip(least, *feature.bounds), np.clip(most, *feature.bounds))
         return
     named = np.zeros(len(rows), np.bool_)
     for category, replacement in change.items():

@@ -243,7 +243,11 @@ class Graph:
         return _Rescaled(logit, steps, both)
 
     def _risen(self, value: int) -> tuple[int, list[Scaling | Clip]] | None:
-        """Return the output whose sigmoid a value rescales, and by which steps; None if it does not."""
+        """Return the output whose sigmoid a value rescales, and by which steps; None if it does not.
+
+        Of 850 - 550 sigmoid(z) these are z and a scaling by -550 and 850. As that falls, `_rescaled` makes it a scaling
+        of 1 - p, where p is the sigmoid of -z: 850 - 550 (1 - p), which is 300 + 550 p.
+        """
         steps: list[Scaling | Clip] = []
         while self.width(value) == 1:
             operation, sources = self._steps[value]
@@ -335,7 +339,12 @@ def assemble(steps: Sequence[Step]) -> Model:
 
 
 def _fold_norms(parts: list[_Part]) -> list[_Part]:
-    """Return the parts without the norms that are folded into affine layers, or into the norm before them."""
+    """Return the parts without the norms that are folded into affine layers, or into the norm before them.
+
+    ``after`` of a layer are the norms that its results pass, in order, and ``after`` of a norm begins with itself: the
+    part that stays is all of them. A norm joins the part that it reads if nothing else does, which then has its
+    readers (first loop, in the order of the steps). What is left and read by a layer alone is ``before`` that layer.
+    """
     instead: dict[int, _Part] = {}  # the part that a norm became a part of
     for part in parts:
         part.sources = [instead.get(id(source), source) for source in part.sources]

@@ -29,6 +29,7 @@ _POINTS = 2**18  # numbers in the widest layer, for the points that are evaluate
 class Known:
     """What is known so far: the intervals of each node, and what operations make of them.
 
+    ``intervals`` grows by one for each node that is bounded; "the next node" is the one whose number is its length.
     With ``chords``, lines are parallel to the chords of functions.
     """
 
@@ -252,6 +253,8 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
 
 def _improve(known: Known, node: Node, best: Array, units: np.ndarray, *, mirrored: bool = False) -> None:
     """Raise lower bounds (boxes, 2 width) of the next node and its negative, for these units, some at a time.
+
+    Unit i < width is the number i of the node, and unit width + i its negative: the bound of that is an upper one.
 
     They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads. With
     ``mirrored``, units are of the node, and count for its negative as well.

@@ -66,7 +66,10 @@ class Certificate:
     shares: ClaimedShares | None = None
 
     def read_inputs(self, model: Model) -> Iterator[NDArray[np.float64]]:
-        """Return the inputs (inputs, width), block by block; refuse what does not fit, and a file that is cut off."""
+        """Return the inputs (inputs, width), block by block; refuse what does not fit, and a file that is cut off.
+
+        This opens the file once more. Whoever changes it while it is checked could as well change it afterwards.
+        """
         lines = read_lines(self.path, "certificate")
         next(lines)
         done, more = 0, self.count > 0

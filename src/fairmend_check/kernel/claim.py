@@ -175,7 +175,7 @@ _SCORES = {
 }
 
 
-def exact(number: float) -> str:
+def in_full(number: float) -> str:
     """Return a number with all its digits, so that a sentence does not claim more than the data."""
     return str(int(number)) if int(number) == number else repr(number)
 
@@ -222,7 +222,7 @@ class ScoreClaim:
     @property
     def amount(self) -> str:
         """By how much it may differ, in words."""
-        return exact(self.delta)
+        return in_full(self.delta)
 
     def __str__(self) -> str:
         """Return what the claim is about, in brief."""

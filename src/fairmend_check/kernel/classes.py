@@ -7,7 +7,7 @@ that move alike. Then everyone in a cell must find the same row of the table, bi
 to: with any other value of a protected feature or one with a tolerance (neighbours chain), with any other value of the
 same band, and with what links make of the features that they set. `why_not_constant` says where that fails. What it
 checks is sufficient: moves in one feature after the other lead from a person to every similar one, and all people on
-the way are listed too.
+the way are listed too. docs/classes.md has the order of the moves, and the proof.
 """
 
 from __future__ import annotations
@@ -242,6 +242,7 @@ def _pieces(feature: Feature, port: Port, start: int, codes: Sequence[Code | Non
     ends = sorted(found | set(_upper_ends(feature, port).tolist() if feature.bands else ()))
     if not ends:
         return np.zeros(1), [(np.zeros(1), np.zeros(1))]
+    # Between neighbouring numbers there is none; then the middle is rounded to one of them, which is listed anyway.
     between = [low / 2 + high / 2 for low, high in pairwise(ends)]
     outside = [float(np.nextafter(ends[0], -np.inf)), float(np.nextafter(ends[-1], np.inf))]
     values = np.array(sorted({*ends, *between, *outside}))

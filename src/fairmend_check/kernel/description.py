@@ -175,6 +175,7 @@ class _Steps:
             raise CheckError(f"{where} has weights of shape {weight.shape} for {width} columns in {groups} groups")
         inputs, outputs = width // groups, weight.size // (blocks * (width // groups))
         rows = _small(groups * outputs, width, where)
+        # matrix[(b, t), o, (b, t), i] = own[b, o, i] for all blocks b and tokens t, and 0 elsewhere.
         own = weight.reshape(blocks, inputs, outputs).swapaxes(1, 2) if transposed else weight
         matrix = np.zeros((groups, outputs, groups, inputs), weight.dtype)
         each = np.arange(groups)

@@ -85,8 +85,8 @@ class Feature:
         return math.floor(self.tolerance) if self.kind == "integer" else self.tolerance
 
     @property
-    def varies(self) -> bool:
-        """Whether a neighbour can have another value."""
+    def varies_by_itself(self) -> bool:
+        """Whether a neighbour can have another value, without links; `Spec.varying` has what these set as well."""
         return bool(self.bands or self.groups) or (self.reach > 0 and self.low < self.high)
 
     @cached_property
@@ -100,7 +100,7 @@ class Feature:
             numbers = [self.category_numbers[name] for name in group]
             if own in numbers:
                 return as_runs(numbers)
-        ends = [*self.bands, self.high + 1]
+        ends = [*self.bands, self.high + 1]  # of whole numbers: the last band ends before the next one
         return tuple((low, end - 1) for low, end in pairwise(ends) if low <= own < end)
 
     @property

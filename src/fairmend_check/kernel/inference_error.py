@@ -1,7 +1,13 @@
 """How far floating-point inference can be from real arithmetic: rule 3 of docs/certificate.md.
 
 Forward, node by node, go the intervals of what inference can compute, and what each operation rounds. Backward goes
-how strongly the outputs depend on each of these roundings.
+how strongly the outputs depend on each of these roundings. In the letters of "The error of inference" there:
+
+- `Rounding.own` is r of an affine layer, a scale or a sum, and r' of all other nodes;
+- `Rounding.error` is e, how far the computed number may be from the exact one, and e' of functions;
+- `Rounding.low` and `Rounding.high` are the interval of both z and the computed number, [lo - e, hi + e];
+- `_Paths.low` and `_Paths.high` are the interval of J or J', `size` the sum of their sizes |J|, `length` that of ‖J‖;
+- `left` has the J of the nodes up to which a form was traced back, and `total` the Σ |J| r so far.
 """
 
 from __future__ import annotations
@@ -134,7 +140,11 @@ def output_errors(
 def _forward(
     model: Model, lower: Array, upper: Array, nodes: Intervals, kind: Precision, *, thorough: bool
 ) -> tuple[list[Rounding], Array, np.ndarray]:
-    """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow."""
+    """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow.
+
+    An operation that is not linear finds its rounding by itself (`Nonlinear.in_inference`). For all others it is made
+    here of its own rounding and what it carries on. A number whose largest size on the way is 0 is surely 0.
+    """
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
     fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
@@ -168,7 +178,7 @@ def _forward(
             error = np.minimum(error, _traced_errors(model, found, own))
         low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
         if isinstance(node.operation, Sum) and terms is not None:  # a sum that is read twice is computed by itself
-            terms = terms.mapped(lambda each, once=model.uses[number] < 2: np.where(once, each, 0.0))
+            terms = terms.where(model.uses[number] < 2)
         zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
         found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
     return found, own, fits
@@ -248,7 +258,8 @@ def _traced(model: Model, found: list[Rounding], total: Array, left: dict[int, _
     Derivatives by a node are intervals, in which several paths to it may cancel. But a program may compute the node
     once for each of these paths, with other roundings each time: ONNX Runtime makes a scaling part of one of its
     readers, compilers fuse a product and a sum. So roundings are multiplied by the sum of the sizes of the derivatives
-    on all paths, each traced back from the next affine layer.
+    on all paths, each traced back from the next affine layer: that no program computes a layer twice, with other
+    roundings, is an assumption (docs/guarantee.md, "What it rests on").
     """
     best = _cut(found, total, left)
     for number in range(len(found) - 1, -1, -1):

@@ -71,7 +71,12 @@ def read_links(content: dict[str, Any], features: tuple[Feature, ...], where: st
 
 
 def most_parts(links: Sequence[Link], given: Sequence[Feature]) -> int:
-    """Return a bound of the number of products that a neighbourhood is the union of."""
+    """Return a bound of the number of products that a neighbourhood is the union of.
+
+    c cuts make at most c + 1 cells of whole numbers, and the own value two more (`neighbourhood._cells`). Of a
+    continuous feature, they make c + 1 cells and c points, beside the own value: 2 c + 2. There are no more cells than
+    categories.
+    """
     features = {feature.name: feature for feature in given}
     ends: dict[str, set[float]] = {}  # by protected feature: where its values are cut; the own value cuts twice more
     choices: dict[str, int] = {}  # by linked feature: the most runs of values to choose from
@@ -108,7 +113,7 @@ def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
     for name in then:
         if features[name].as_is:
             raise CheckError(f'{where}.then names "{name[:40]}", which passes as it is; links set values of a range')
-        if features[name].protected or features[name].varies or features[name].tolerance:
+        if features[name].protected or features[name].varies_by_itself or features[name].tolerance:
             raise CheckError(
                 f'{where}.then names "{name[:40]}", which is protected or has a tolerance or bands; links cannot chain'
             )

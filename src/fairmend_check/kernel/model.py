@@ -18,7 +18,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.functions import Activation, check_activation
 from fairmend_check.kernel.operations.affine import Dense, Fold
 from fairmend_check.kernel.operations.base import Nonlinear, Operation
-from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup
+from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Rearranging
 from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.kernel.operations.product import Product
 from fairmend_check.kernel.rescaling import Rescaling
@@ -127,13 +127,14 @@ class Model:
         return tuple(found)
 
     @cached_property
-    def uses(self) -> tuple[NDArray[np.int64], ...]:
-        """How many nodes read each number of each node."""
-        found = [np.zeros(width, np.int64) for width in self.widths]
-        for node in self.nodes:
-            for source in node.sources:
-                some = isinstance(node.operation, Columns)
-                found[source][list(node.operation.indices) if some else slice(None)] += 1
+    def uses(self) -> tuple[Array, ...]:
+        """How many nodes read each number of each node, directly or through nodes that only move it."""
+        found = [np.zeros(width) for width in self.widths]
+        for node, own in zip(self.nodes[::-1], found[::-1], strict=True):
+            operation, widths = node.operation, [self.widths[source] for source in node.sources]
+            parts = operation.returned(own, widths) if isinstance(operation, Rearranging) else map(np.ones, widths)
+            for source, part in zip(node.sources, parts, strict=True):
+                found[source] += part
         return tuple(found)
 
     def index_column(self, lookup: int) -> int:

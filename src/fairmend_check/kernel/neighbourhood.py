@@ -159,7 +159,7 @@ def _parts(
             runs.setdefault(name, []).append(condition)
     found = {}
     for feature in spec.varying:
-        if feature.varies:
+        if feature.varies_by_itself:
             start = spec.places[feature.name][1]
             value, number = own[feature.name], float(x[start])
             room = feature.reach + own_error(feature, value, number, kind, feature.reach)
@@ -175,7 +175,7 @@ def _parts(
             axes = [
                 _axis(feature, start, cell.lowest, cell.highest, number if cell.own else None, kind) for cell in cells
             ]
-            if feature.name in runs and not feature.whole:  # the own value is the number in x, and no other
+            if feature.name in runs and not feature.whole:  # the own value, which `_cells` gives first, is that in x
                 axes[0] = replace(axes[0], low=number, high=number)
             found[feature.name] = [*zip(cells, axes, strict=True)]
     return found
@@ -269,7 +269,7 @@ def own_error(feature: Feature, value: float, x: float, kind: np.dtype[np.floati
         return 0.0
     offset, factor = feature.affine
     sizes = abs(value) + abs(offset) + min(by, feature.high - feature.low)
-    return float(0.5 * np.spacing(kind.type(abs(x))) * factor + 2.0**-49 * sizes)
+    return 0.5 * float(np.spacing(kind.type(abs(x)))) * factor + 2.0**-49 * sizes
 
 
 def slack(feature: Feature, values: Array) -> Array:

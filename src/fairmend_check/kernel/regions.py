@@ -62,7 +62,7 @@ class Boxes:
         at = np.arange(len(width)), columns
         below, above = self.upper.copy(), self.lower.copy()
         below[at] = above[at] = 0.5 * self.lower[at] + 0.5 * self.upper[at]
-        # Between two rows of a table there is nothing. `check` has made sure that such columns have whole ends.
+        # Between two rows of a table there is nothing. `check._require_rows` refuses columns without whole ends.
         whole = np.isin(columns, [column for column, _ in model.tables])
         below[at] = np.where(whole, np.floor(below[at]), below[at])
         above[at] = np.where(whole, np.minimum(below[at] + 1, self.upper[at]), above[at])
@@ -214,7 +214,13 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     """Return margins of the class of each input (inputs, width) over its neighbourhood.
 
     ``least`` is the smallest margin before. The least of all margins is a tight bound; others, which are above it, may
-    be quick ones. Boxes with single whole numbers cover the same neighbourhood, so the better of both bounds counts.
+    be quick ones.
+
+    A neighbourhood is covered in up to three ways: by its points (`_prove_points`), by boxes, and again by boxes with
+    single whole numbers. Each way keeps a pair of numbers for an input, a margin and an excess over the error of
+    inference: the least of those of *all* boxes of that way, +inf before the first box and -inf where nothing is
+    proven. So either way is a proof by itself, and the better one counts. ``hopeless`` are inputs of whose neighbours
+    one surely has another class, and ``done`` those whose points are all known: for these no other way is tried.
     """
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype, cover.model.slack)
     classes = _classes(cover.model, threshold, X)

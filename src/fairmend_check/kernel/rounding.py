@@ -1,10 +1,10 @@
 """Outward rounding in double precision: bounds of every error that a computed number can have.
 
 Assumptions: IEEE 754 double precision, rounding to nearest; sums of products in any order, with or without fused
-multiply-add, subnormal numbers possibly flushed to zero; `tanh`, `exp` and `log` of the library within 8 units in the
-last place, `sin` and `cos` of up to 2^15 within 8 units of 1. With u = 2^-53, a dot product of n terms is then off by
-at most gamma(n) times that of the absolute values (Higham, Accuracy and Stability of Numerical Algorithms, section
-3.1), plus underflow.
+multiply-add, subnormal numbers possibly flushed to zero; `exp`, `expm1`, `log`, `log1p` and `tanh` of the library
+within 8 units in the last place, `erfc` within 32, `sin` and `cos` of up to 2^15 within 8 units of 1. With u = 2^-53, a
+dot product of n terms is then off by at most gamma(n) times that of the absolute values (Higham, Accuracy and Stability
+of Numerical Algorithms, section 3.1), plus underflow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 U = 2.0**-53
-TINY = 2.0**-900  # far above the loss by underflow in sums of up to 2^20 terms that are multiplied by up to 2^90
+# 2^102 times what a sum of 2^20 products can lose by underflow, 2^-1022 each. Every operation adds it where it
+# multiplies and adds up, times the sizes of what coefficients that underflow are multiplied by.
+TINY = 2.0**-900
 LIBRARY = 32 * U  # relative error of tanh, log (8 ulp) and the sigmoid made of exp (8 ulp, an addition, a division)
 GENEROUS = 1 + 2.0**-20  # covers the rounding in computing an error bound, which is itself small
 
@@ -70,6 +72,10 @@ def affine(weight: Array, bias: Array, lower: Array, upper: Array) -> tuple[Arra
     """Enclose weight @ h + bias over the boxes lower..upper (boxes, in); two arrays (boxes, out)."""
     n = weight.shape[1]
     mid, radius = ball(lower, upper)
+    # Exactly, W h + b is within |W| radius of W mid + b. The computed centre is off from that by n + 1 roundings, at
+    # most gamma(n + 1) (|W| |mid| + |b|): each term of ``spread`` with gamma(n + 8) pays for that, with room for what
+    # these terms are off themselves. The radius times 1 + 2 gamma(n + 8) pays for the roundings of |W| radius: a sum of
+    # n products, the sum in ``each`` and two more. The last line but one pays for centre - spread and centre + spread.
     centre = mid @ weight.T + bias
     # The radius decides how tight the bound is, so it is inflated by no more than its own rounding.
     each = radius * (1 + 2 * gamma(n + 8)) + np.abs(mid) * (gamma(n + 8) * GENEROUS)

@@ -77,7 +77,7 @@ class Spec:
     def varying(self) -> tuple[Feature, ...]:
         """The features in which similar people may differ: protected, with a tolerance or bands, or linked."""
         linked = {name for link in self.links for name, _ in link.then}
-        return tuple(feature for feature in self.features if feature.varies or feature.name in linked)
+        return tuple(feature for feature in self.features if feature.varies_by_itself or feature.name in linked)
 
     @cached_property
     def places(self) -> dict[str, tuple[Feature, int]]:

@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 import numpy as np
 
 from fairmend_check.kernel.certificate import Certificate, ClaimedShares, ClassCertificate
-from fairmend_check.kernel.claim import HALF, ClassClaim, ScoreClaim, closing_units, exact
+from fairmend_check.kernel.claim import HALF, ClassClaim, ScoreClaim, closing_units, in_full
 from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_of
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.features import Feature, Runs
@@ -104,13 +104,13 @@ def describe_condition(certificate: Certificate, network: Model) -> str:
         left = "compute probabilities" if spec.claim.on == "probability" and not network.closed else ""
     elif spec.label is not None and (spec.label.threshold != HALF or rescaled):
         second = "" if network.outputs == 1 else ", the second one,"
-        at, kind = exact(spec.label.threshold), "score" if rescaled else "probability"
+        at, kind = in_full(spec.label.threshold), "score" if rescaled else "probability"
         left = f"decide at {at}"
         about = f"a program that predicts class 1 if the {kind}{second} is at least {at}: "
     if left:
         score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
         if rescaled:
-            score = f"score {exact(low)} + {exact(high - low)} p in {network.dtype}, where p is the {score}"
+            score = f"score {in_full(low)} + {in_full(high - low)} p in {network.dtype}, where p is the {score}"
         units = closing_units(network.outputs)
         error = f"computed with an error of at most {units * Precision.of(network.dtype).u:.2g}"
         exactly = "in exact arithmetic" if certificate.arithmetic == "real" else error
@@ -118,7 +118,7 @@ def describe_condition(certificate: Certificate, network: Model) -> str:
         found = f"{first} file does not {left}. The claim is about {about}the {score}, {exactly}."
     if network.closed and rescaled and spec.claim.on == "probability":
         first = f"{found} A" if found else "a"
-        found = f"{first} score s of the file stands for the probability (s - {exact(low)}) / {exact(high - low)}."
+        found = f"{first} score s of the file stands for the probability (s - {in_full(low)}) / {in_full(high - low)}."
     scaled = [feature for feature in spec.features if feature.scale]
     if scaled:
         first = f"{found} The" if found else "the"
@@ -238,8 +238,8 @@ def _decided(spec: Spec) -> str:
     if spec.label is None or spec.threshold == HALF:
         return ""
     low, high = spec.score_range
-    unit = "" if (low, high) == PROBABILITY else f" of scores from {exact(low)} to {exact(high)}"
-    return f" at the threshold {exact(spec.label.threshold)}{unit}"
+    unit = "" if (low, high) == PROBABILITY else f" of scores from {in_full(low)} to {in_full(high)}"
+    return f" at the threshold {in_full(spec.label.threshold)}{unit}"
 
 
 def _near(spec: Spec) -> str:
@@ -247,9 +247,9 @@ def _near(spec: Spec) -> str:
     near = [
         f"{_quoted(feature.name)} within its band"
         if feature.bands or feature.groups
-        else f"{_quoted(feature.name)} by up to {exact(feature.reach)}"
+        else f"{_quoted(feature.name)} by up to {in_full(feature.reach)}"
         for feature in spec.features
-        if feature.varies and not feature.protected
+        if feature.varies_by_itself and not feature.protected
     ]
     return _join(near) if near else ""
 
@@ -271,10 +271,10 @@ def _effect(feature: Feature, effect: Effect) -> str:
     if effect.kind == "map":
         changes = [f"{_runs(feature, ((own, own),))} becomes {_runs(feature, runs)}" for own, runs in effect.categories]
         return f"{name} {_join(changes)}"
-    amount = exact(effect.low) if effect.low == effect.high else f"{exact(effect.low)} to {exact(effect.high)}"
+    amount = in_full(effect.low) if effect.low == effect.high else f"{in_full(effect.low)} to {in_full(effect.high)}"
     if effect.kind == "range":
         return f"{name} becomes {amount}"
-    return f"{name} changes by {amount}, within {exact(feature.low)} to {exact(feature.high)}"
+    return f"{name} changes by {amount}, within {in_full(feature.low)} to {in_full(feature.high)}"
 
 
 def _runs(feature: Feature, runs: Runs) -> str:
@@ -282,7 +282,7 @@ def _runs(feature: Feature, runs: Runs) -> str:
         return _join(
             [_quoted(feature.categories[i]) for low, high in runs for i in range(int(low), int(high) + 1)], "or"
         )
-    return _join([exact(low) if low == high else f"{exact(low)} to {exact(high)}" for low, high in runs], "or")
+    return _join([in_full(low) if low == high else f"{in_full(low)} to {in_full(high)}" for low, high in runs], "or")
 
 
 def _classes(spec: Spec) -> list[str]:
@@ -294,7 +294,9 @@ def _classes(spec: Spec) -> list[str]:
 
 def _values(spec: Spec) -> str:
     """Return the values of the varying features that the claim is about; it says nothing about others."""
-    return "; ".join(f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features if feature.varies)
+    return "; ".join(
+        f"{_quoted(feature.name)} {_values_of(feature)}" for feature in spec.features if feature.varies_by_itself
+    )
 
 
 def _values_of(feature: Feature) -> str:
@@ -305,9 +307,9 @@ def _values_of(feature: Feature) -> str:
         called = ", ".join(f"{value} is {_quoted(name)}" for value, name in feature.names[:_MAX_CATEGORIES])
         more = ", …" if len(feature.bands) > _MAX_CATEGORIES else ""
         bands = (
-            f" in bands from {', '.join(map(exact, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
+            f" in bands from {', '.join(map(in_full, feature.bands[:_MAX_CATEGORIES]))}{more}" if feature.bands else ""
         )
-        return f"{exact(feature.low)} to {exact(feature.high)}{f' ({called})' if called else ''}{bands}"
+        return f"{in_full(feature.low)} to {in_full(feature.high)}{f' ({called})' if called else ''}{bands}"
     more = ", …" if len(feature.categories) > _MAX_CATEGORIES else ""
     shown = [
         f"{_quoted(value)} ({_quoted(names[value])})" if value in names else _quoted(value)

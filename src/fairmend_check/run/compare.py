@@ -30,7 +30,6 @@ import numpy as np
 
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.certificate import Certificate, ClassCertificate
-from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
 from fairmend_check.kernel.entry import FLOATS, WHOLE, Entry, Port
 from fairmend_check.kernel.features import Feature
 from fairmend_check.kernel.model import Model
@@ -45,6 +44,7 @@ from fairmend_check.kernel.neighbourhood import (
 )
 from fairmend_check.kernel.rounding import Array
 from fairmend_check.kernel.spec import Spec
+from fairmend_check.run.enclosure import certain_classes, close_outputs, enclose_outputs
 from fairmend_check.run.runtimes import ANSWER, JOB, MAX_FILE, OUTPUTS, ROWS
 
 SECONDS = 120.0  # for one runtime; its start alone can take ten
@@ -411,7 +411,7 @@ def _moved(spec: Spec, entry: Entry, values: Values, rng: np.random.Generator) -
     """Return similar people, one for each."""
     new, people = {name: each.copy() for name, each in values.items()}, len(next(iter(values.values())))
     for feature in spec.varying:
-        if feature.varies or not feature.whole:
+        if feature.varies_by_itself or not feature.whole:
             port, own = _port_of(entry, feature), values[feature.name]
             banded = bool(feature.bands or feature.groups)
             other = _in_band(feature, port, own, rng) if banded else _anyone(feature, port, people, rng)

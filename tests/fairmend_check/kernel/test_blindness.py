@@ -10,6 +10,7 @@ from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.operations.product import Product
+from support.hand_written import verdict_of
 
 ONES = np.ones((1, 3), np.float32)
 TO_ONE = Activation("clip", 0.0, (-1.0, 1.0))
@@ -106,7 +107,7 @@ def test_the_sign_of_a_zero_reaches_a_pole(zero, pole, added):
 
 
 @pytest.mark.parametrize(("weight", "depends"), [(1.0, True), (0.0, False)])
-def test_a_sum_that_cancels_to_a_zero_of_either_sign_reaches_a_pole(weight, depends):
+def test_a_sum_that_cancels_to_a_zero_of_either_sign_reaches_a_pole(weight, depends, tmp_path):
     """With fused operations b + w x may be -2^-154, which is -0; and then 0 p decides on the sign.
 
     b = 8388614 2^-83; after the first product the sum is -2^-107, and after the second one -2^-154.
@@ -116,15 +117,24 @@ def test_a_sum_that_cancels_to_a_zero_of_either_sign_reaches_a_pole(weight, depe
     for factor, value in zip(w, x, strict=True):
         exact.append(exact[-1] + Fraction(factor) * Fraction(value))
     assert exact[1:] == [-Fraction(1, 2**107), -Fraction(1, 2**154)]
-    assert np.float32(-(2.0**-154)) == 0 and np.signbit(np.float32(-(2.0**-154)))
+    assert str(np.float32(-(2.0**-154))) == "-0.0"
+    added = np.float32([8388614 * 2.0**-83 if weight else 1.0])
     for name in ("reciprocal", "rsqrt"):
         graph = Graph(3)
-        total = graph.affine(
-            graph.input, np.float32([[*np.multiply(w, weight), 0]]), np.float32([8388614 * 2.0**-83])
-        )
+        total = graph.affine(graph.input, np.float32([[*np.multiply(w, weight), 0]]), added)
         bounded = graph.function(graph.function(total, Activation(name)), TO_ONE)
         model = graph.finish(graph.affine(bounded, np.ones((1, 1), np.float32)))
         assert dependent_columns(model, [2], np.ones(3))[0].tolist() == [depends]
+    layer = {"kind": "affine", "sources": [0], "weight": "W", "bias": "b"}
+    steps = [{"kind": "input", "sources": [], "columns": 3}, layer]
+    steps += [{"kind": "function", "sources": [1], "name": "reciprocal"}, {**layer, "sources": [2], "weight": "V"}]
+    W = np.float32([[*np.multiply(w, weight), 0]])
+    unit = {"kind": "continuous", "range": [0, 1]}
+    spec = {"feature": [{"name": "a", **unit}, {"name": "c", **unit}, {"name": "p", "protected": True, **unit}]}
+    result = verdict_of(
+        tmp_path / "c.json", steps, {"W": W, "b": added, "V": np.ones((1, 1), np.float32)}, spec, blind=[2]
+    )
+    assert result.valid == (not depends)
 
 
 def test_a_norm_that_is_written_out_takes_the_sign_of_a_zero_away():

@@ -187,6 +187,23 @@ def test_a_kept_column_of_a_feature_that_varies_is_named():
     assert [reason.split('"')[1] for reason in reasons] == ["sex", "kin", "hours"]
 
 
+def test_whole_numbers_that_are_no_doubles_are_no_constants():
+    """2^53 + 1 compared as a double is 2^53: with the table 0, 7, 0 the people of 2^53 - 1 and 2^53 were one class."""
+    most = 2**53
+    spec = spec_of([{"name": "a", "kind": "integer", "range": [most - 1, most], "protected": True}])
+
+    def entry(constants, table):
+        code = {"port": 0, "columns": [0], "compare": "==", "with": constants, "weights": [1] * len(constants)}
+        lookup = {"port": 0, "columns": [0], "codes": [code], "table": table}
+        read, data = entry_of(spec, lookups=[lookup], kind="int64")
+        return read, read_entry(data, read)
+
+    with pytest.raises(CheckError, match="9007199254740993"):
+        entry([most, most + 1], [[0], [7], [0]])
+    assert why_not_constant(*entry([most], [[0], [7]]))
+    assert not why_not_constant(*entry([most], [[7], [7]]))
+
+
 def test_what_is_cut_and_not_read_is_ignored():
     spec, data = entry_of(spec_of([SEX, KIN]), [{"port": 0, "column": 0, "value": 1.0}])
     assert [feature.name for feature in ignored_features(spec, read_entry(data, spec))] == ["sex"]

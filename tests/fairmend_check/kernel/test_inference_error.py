@@ -300,6 +300,22 @@ def test_a_probability_is_on_the_side_of_its_score_beyond_the_closing_error(dtyp
         assert (first > second)[pairs.numpy()[:, 0] - pairs.numpy()[:, 1] >= margin].all()
 
 
+@pytest.mark.parametrize("outputs", [3, 10, 1000])
+def test_a_softmax_is_accurate_relative_to_each_probability(outputs, tmp_path):
+    """Of many outputs, two errors of 16 u of 1 could exchange the largest two; libraries are far more accurate."""
+    import torch
+
+    rng = np.random.default_rng(outputs)
+    z = (rng.normal(size=(500, outputs)) * rng.choice([0.01, 1, 20], size=(500, 1))).astype(np.float32)
+    z[:250, 1] = z[:250, 0] + np.float32(2.0**-18) * rng.choice([-1, 1], size=250)
+    by_runtime = runtime(save(tmp_path / "m.onnx", [node("Softmax", "x")], outputs, axes=("n", outputs)), z)
+    below = z.max(axis=1, keepdims=True).astype(np.float64) - z
+    exact = np.exp(-below) / np.exp(-below).sum(axis=1, keepdims=True)
+    unit, tiny = 2.0**-24, float(np.finfo(np.float32).tiny)
+    for computed in (torch.softmax(torch.from_numpy(z), dim=1).numpy(), by_runtime):
+        assert (np.abs(computed - exact) <= (16 + 2 * below) * unit * exact + tiny).all()
+
+
 def flushed(values):
     """Subnormal numbers become 0."""
     values = np.asarray(values, np.float32)

@@ -94,6 +94,29 @@ def test_three_thousand_random_people_have_the_same_neighbours_for_fairmend_and_
     assert tally.points > 2000
 
 
+@pytest.mark.parametrize("scale", [None, {"mean": 3.0, "std": 1.7}, {"mean": 51234.5, "std": 1.7}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whoever_is_within_the_tolerance_in_the_data_is_in_the_box(dtype, scale):
+    """2.42 and 2.32 are 0.1 apart; the number that 2.42 is rounded to, less 0.1, is above the one of 2.32."""
+    mean, std = (0.0, 1.0) if scale is None else (scale["mean"], scale["std"])
+    kind, rng = np.dtype(dtype).type, np.random.default_rng(0)
+    number = {"name": "t", "kind": "continuous", "range": [0, 10], **({} if scale is None else {"scale": scale})}
+    sex = {"name": "p", "kind": "integer", "range": [0, 1], "protected": True}
+    for by in (0.1, 1.99):
+        tolerant = read_spec({"feature": [{**number, "tolerance": by}, sex]}, "spec")
+        link = {"when": {"p": 1}, "then": {"t": {"offset": by}}}
+        linked = read_spec({"feature": [number, sex], "link": [link]}, "spec")
+        for value in rng.uniform(2, 8, 300).round(2):
+            x = np.array([float(kind((value - mean) / std)), 0.0])
+            for spec, others in ((tolerant, (value - by, value + by)), (linked, (value + by,))):
+                axes = [axis for each in neighbourhood(spec, x, dtype) for axis in each.axes if axis.column == 0]
+                for other in others:
+                    encoded = float(kind((round(other, 2) - mean) / std))
+                    assert any(axis.low <= encoded <= axis.high for axis in axes)
+                room = 1e-9 + 3 * float(np.spacing(kind(abs(x[0]) + by)))
+                assert max(axis.high - axis.low for axis in axes) < 2 * by / std + room
+
+
 def test_an_input_an_ulp_off_is_its_own_neighbour():
     spec = Spec([Feature("age", "integer", range=(0, 9), scale={"mean": 4.3, "std": 2.9}, protected=True)])
     ours = read_spec(spec.to_dict(), "spec")

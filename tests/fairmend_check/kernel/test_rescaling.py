@@ -16,11 +16,11 @@ from fairmend.spec import Claim, Label, Spec
 from fairmend_check.errors import CheckError, NotConfirmedError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.claim import Threshold
-from fairmend_check.kernel.enclosure import close_outputs
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.rescaling import Rescaling as Checked
 from fairmend_check.kernel.rescaling import Scaling as CheckedScaling
+from fairmend_check.run.enclosure import close_outputs
 from support.checker_cases import content_of, write
 from support.examples import examples
 from support.strategies import random_network

@@ -55,6 +55,18 @@ def test_fairmend_and_the_checker_agree_on_what_a_threshold_needs(threshold, dty
     assert ours.low <= low <= high <= ours.high
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gap_of_one_half_is_that_of_the_formula(dtype):
+    """A logit beyond it has a probability that is 16 u and t above 1/2: a little more than 64 u."""
+    kind, gap = np.finfo(dtype), Threshold.of(0.5, dtype)
+    unit = Decimal(float(kind.eps)) / 2
+    with localcontext(Context(prec=100)) as context:
+        p = Decimal("0.5") + 16 * unit + Decimal(float(kind.tiny))
+        needed = context.ln(p / (1 - p))
+        assert 64 * unit < needed < Decimal(gap.above) < 64 * unit * (1 + Decimal("1e-11"))
+    assert (gap.low, gap.high, gap.below) == (0.0, 0.0, gap.above)
+
+
 def certified(seed, threshold, outputs=1):
     rng = np.random.default_rng(seed)
     net = random_network(rng, SPEC.width, (4,), outputs, closing="sigmoid" if outputs == 1 else "softmax")

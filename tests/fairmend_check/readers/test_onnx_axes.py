@@ -13,10 +13,10 @@ from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.blindness import dependent_columns
 from fairmend_check.kernel.bounds import point_bounds
-from fairmend_check.kernel.enclosure import enclose_outputs
 from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.axes import Rows, reshaped
 from fairmend_check.readers.read_onnx import read_onnx
+from fairmend_check.run.enclosure import enclose_outputs
 
 COLUMNS = 12
 

@@ -1,4 +1,8 @@
-"""Functions that bend: where each is convex, where it is concave, and how exactly programs compute it."""
+"""Functions that bend: where each is convex, where it is concave, and how exactly programs compute it.
+
+The digits of break points, slopes and least values are computed again, to a hundred digits, by
+`tests/fairmend_check/kernel/test_functions.py`.
+"""
 
 from __future__ import annotations
 

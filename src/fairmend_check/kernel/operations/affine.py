@@ -48,7 +48,7 @@ from fairmend_check.kernel.rounding import (
 ROUNDINGS = 24  # of one norm: of its factor, computed in any order, of the product with it, and of the sum
 _LEAST_VARIANCE = 1e-30
 _MOST = 2.0**60  # of means, shifts and reaches
-_ADDED = 2.0**-60  # divided by _MOST it is still a normal number in float32, and no subnormal one that counts as 0
+_ADDED = 2.0**-50  # of 2^14 terms of a shift of this size, scaled by _MOST, one is a normal number in float32
 _SINGLE = 2.0**-22  # four roundings in float32: of a number, its inverse, and its product with others
 
 
@@ -392,7 +392,7 @@ class Dense(Operation):
         return np.asarray(2 * (inner * fold.after.reach + fold.after.size))
 
     def weigh(self, weights: Array, widths: Sequence[int]) -> list[Array]:
-        """Return the sizes of the weights of each number."""
+        """Return the sizes of the weights of each number, whatever they weigh behind it: that is measure enough."""
         return [np.abs(self.weight).sum(axis=0)]
 
     def work(self, width: int) -> int:
@@ -406,9 +406,7 @@ class Dense(Operation):
         return [kept.weight, kept.bias]
 
 
-def _folded_rounding(
-    fold: Fold, terms: Terms, size: Array, kind: Precision, scaled: float
-) -> tuple[Array, Array]:
+def _folded_rounding(fold: Fold, terms: Terms, size: Array, kind: Precision, scaled: float) -> tuple[Array, Array]:
     """Return the roundings of a layer and the norms beside it, computed step by step or folded.
 
     Each step is off by as many units as it has roundings, in all terms that it adds up, and the numbers of the folded

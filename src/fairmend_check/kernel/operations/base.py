@@ -39,8 +39,11 @@ class Form:
     """Linear forms of nodes: coefficients (boxes, forms, width) of each, plus const, less slip (boxes, forms).
 
     Coefficients are rounded to the nearest double. ``slip`` collects what this rounding can change, given the size of
-    the values that they multiply. With ``mirrored``, they stand for as many forms more, behind them: those that have
-    the negatives of their coefficients and constants. `bend` and `unfold` write them out.
+    the values that they multiply. Nobody changes an array of coefficients once it is in a form: several nodes may share
+    one, as the parts of a sum do. `bend` writes only into arrays that its caller has made for it.
+
+    With ``mirrored``, coefficients stand for as many forms more, behind them: those that have the negatives of their
+    coefficients and constants. `bend` and `unfold` write them out.
     """
 
     coefficients: dict[int, Array]
@@ -128,9 +131,10 @@ class Terms:
     below: Array
     unit: Array
 
-    def mapped(self, change: Callable[[Array], Array]) -> Terms:
-        """Return terms of which each array is changed."""
-        return Terms(*map(change, (self.additions, self.above, self.below, self.unit)))
+    def where(self, chosen: Bools) -> Terms:
+        """Return the terms of some numbers (width,), and of the others none."""
+        parts = self.additions, self.above, self.below, self.unit
+        return Terms(*(np.where(chosen, part, 0.0) for part in parts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +159,7 @@ class Read:
         none = np.zeros_like(above)
         if self.terms is None:
             return Terms(none, above, below, none)
-        whole = self.terms.mapped(lambda each: none + each)
+        whole = self.terms.where(none == 0)
         return replace(whole, above=np.maximum(whole.above, above), below=np.maximum(whole.below, below))
 
 
@@ -179,7 +183,7 @@ class Rounding:
 
 
 class Operation:
-    """An operation of a network; `docs/extending.md` shows how to add one."""
+    """An operation of a network; `docs/extending.md` shows how to add one, `docs/kernel.md` has a table of all this."""
 
     arithmetic = False  # whether it adds or multiplies: its bounds are worth tracing backward
     mirrors = False  # whether `substitute` takes forms that are mirrored; if not, it is given them written out
@@ -232,7 +236,8 @@ class Operation:
     ) -> tuple[Array, Array]:
         """Return how far a computed value is from the exact one with the same inputs, and the largest on the way.
 
-        ``scaled`` is by how much the scalings right before it multiply or divide, at most.
+        The largest on the way must fit into the format, and is 0 only for a number that is surely 0. ``scaled`` is by
+        how much the scalings right before it multiply or divide, at most.
         """
         size = self.carried(None, [np.maximum(read.high, -read.low) for read in reads])
         return np.zeros_like(size), size

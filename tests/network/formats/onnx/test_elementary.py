@@ -6,8 +6,8 @@ import pytest
 from fairmend import FairmendError, load_network
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.kernel_bounds import kernel_model
-from fairmend_check.kernel.enclosure import enclose_outputs
 from fairmend_check.readers.read_model import read_model
+from fairmend_check.run.enclosure import enclose_outputs
 from support.onnx_files import A, X, node, runtime, save
 
 REST = {"v": np.float32([[1, -2, 0.5]]).T, "c": np.float32([0.25])}

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from fairmend_check.kernel.assemble import Graph
-from fairmend_check.kernel.enclosure import certain_classes, close_outputs, enclose_outputs
 from fairmend_check.kernel.functions import Activation
+from fairmend_check.run.enclosure import certain_classes, close_outputs, enclose_outputs
 
 
 def model_and_weights(outputs=1, closing="", seed=0, dtype=np.float32):
