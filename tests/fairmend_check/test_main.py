@@ -7,9 +7,13 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import fairmend
+from fairmend.network import Activation, Affine, Network
+from fairmend.prove.certificate import certificate_of_fair
+from fairmend.spec import Feature, Label, Spec
 from fairmend_check.main import _show_progress, _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
@@ -28,7 +32,10 @@ def test_a_valid_certificate_exits_with_0(files, capsys):
     assert lines[1].startswith(
         "Proven: For each of the 4 inputs listed in this certificate, the prediction of this model stays"
     )
-    assert lines[2].startswith("Condition: the program encodes numbers as the spec does, (value - mean) / std, in ")
+    assert lines[2].startswith(
+        "Condition: the file does not decide. The claim is about a program that predicts class 1 "
+    )
+    assert " The program encodes numbers as the spec does, (value - mean) / std, in " in lines[2]
     assert lines[3].startswith("The least margin of 4 neighbourhoods is ")
     assert lines[3].endswith(", above all rounding errors of inference.")
     assert lines[4].startswith("The model was not run: ONNX Runtime is not installed.")
@@ -63,10 +70,35 @@ def test_the_condition_of_a_state_dict_is_printed_and_part_of_the_json(tmp_path,
 
 def test_other_formats_have_no_condition_but_the_encoding(files, tmp_path, capsys):
     assert main([*files, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["condition"].startswith("the program encodes numbers as the spec does")
-    plain = case(spec="continuous").save(tmp_path)
+    assert " The program encodes numbers as the spec does" in json.loads(capsys.readouterr().out)["condition"]
+    made = case(spec="continuous")
+    plain = made.save(tmp_path)
     assert main([*map(str, plain), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["condition"] == (
+        "the file does not decide. The claim is about a program that predicts class 1 if the output is at least 0, or "
+        "its sigmoid at least 0.5."
+    )
+    closed = Network(made.network.affines, made.network.activations, closing="sigmoid")
+    closed.save(tmp_path / "closed.onnx")
+    certificate = write(tmp_path, made.content, "closed.json")
+    assert main([str(certificate), str(tmp_path / "closed.onnx"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["condition"] == ""
+
+
+def test_a_probability_that_is_the_output_of_a_layer_is_decided_at_0(tmp_path):
+    """Everyone's is above 0, so that the prediction at 0 is the same: the condition says that it is this one."""
+    layers = [
+        Affine(np.array([[2.8]], np.float32), np.array([-0.4], np.float32)),
+        Affine(np.eye(1, dtype=np.float32), np.zeros(1, np.float32)),
+    ]
+    network = Network(layers, [Activation("sigmoid")])
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True)], Label("y", "1"))
+    made, _ = certificate_of_fair(network, spec, np.array([[0.0]], np.float32))
+    network.save(tmp_path / "model.onnx")
+    made.save(tmp_path / "certificate.json", tmp_path / "model.onnx")
+    result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False)
+    assert result.valid
+    assert "a program that predicts class 1 if the output is at least 0" in result.condition
 
 
 def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypatch):

@@ -21,7 +21,7 @@ from fairmend_check.kernel.spec import Spec
 PROBABILITY = (0.0, 1.0)  # the range of scores that are probabilities
 _UNITS = 8  # a scaling is accurate to so many units of the largest number in it
 _SAME = 16  # and its constants to so many: programs round them to the type of the model
-_MOST = 2.0**40  # of the ends of a range, and of how many units of its width they may be
+_MOST = 2.0**40  # of the ends of a range, of how many units of its width they may be, and of all numbers on the way
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,14 @@ class Rescaling:
 
     @staticmethod
     def of(steps: Sequence[Scaling | Clip], dtype: str, *, both: bool = False) -> Rescaling:
-        """Return what these steps make of a probability; refuse steps that do not rise."""
-        unit = float(np.finfo(dtype).eps) / 2
+        """Return what these steps make of a probability; refuse steps that do not rise.
+
+        And steps on which numbers become so large, or small, that a program may lose them: factors 2^-149 and 2^149
+        make 1 in exact arithmetic, and leave nothing of a probability in float32. Programs may join factors, too.
+        """
+        unit, tiny = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).tiny)
         low, span, least, most, error = 0.0, 1.0, 0.0, 1.0, unit if both else 0.0
+        reach = largest = 1.0  # by how much all steps together multiply or divide, and how large numbers are
         for step in steps:
             if isinstance(step, Clip):
                 if not step.least <= step.most:
@@ -69,12 +74,15 @@ class Rescaling:
                 error += _UNITS * unit * max(abs(least), abs(most))
                 continue
             size = abs(step.factor) * max(abs(low), abs(low + span), abs(least), abs(most)) + step.size
+            reach *= max(abs(step.factor), 1 / abs(step.factor)) if step.factor else math.inf
+            largest = max(largest, size)
             low, span = step.factor * low + step.shift, step.factor * span
             least, most = sorted(step.factor * end + step.shift for end in (least, most))
             error = abs(step.factor) * error + _UNITS * unit * size
-        error += _SAME * unit * max(abs(low), abs(low + span)) + float(np.finfo(dtype).tiny)
+        error += _SAME * unit * max(abs(low), abs(low + span)) + tiny * reach * (1 + 4 * len(steps))
         found = Rescaling(low, span, least, most, error, both)
-        if not (math.isfinite(error) and span > 0 and max(abs(low), span, span / _MOST, 1 / span) <= _MOST):
+        fits = max(reach, largest) <= _MOST  # so that what is taken as 0, being subnormal, was nearly 0
+        if not (fits and math.isfinite(error) and span > 0 and max(abs(low), span, 1 / span) <= _MOST):
             raise CheckError("the model rescales its probability by numbers that cannot be checked, or does not rise")
         if not least < most:
             raise CheckError("the model clips all scores to one number")

@@ -107,6 +107,12 @@ def describe_condition(certificate: Certificate, network: Model) -> str:
         at, kind = in_full(spec.label.threshold), "score" if rescaled else "probability"
         left = f"decide at {at}"
         about = f"a program that predicts class 1 if the {kind}{second} is at least {at}: "
+    if not left and isinstance(spec.claim, ClassClaim) and network.outputs == 1 and not network.closing:
+        first = f"{found} The" if found else "the"
+        found = (
+            f"{first} file does not decide. The claim is about a program that predicts class 1 if the output is at "
+            "least 0, or its sigmoid at least 0.5."
+        )
     if left:
         score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
         if rescaled:

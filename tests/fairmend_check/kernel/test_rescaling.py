@@ -258,3 +258,18 @@ def test_score_claims_say_what_a_score_stands_for(tmp_path):
     assert "score s of the file stands for the probability (s - 300) / 550" in result.condition
     with_constants(tmp_path / "model.onnx", {550.0: 700.0})
     assert "run from 300 to 1000" in answer(tmp_path, content)
+
+
+@pytest.mark.parametrize("powers", [(-75, -74, 75, 74), (90, 90, -90, -90), (-50, 50)])
+def test_factors_whose_product_is_1_may_lose_the_probability_on_the_way(tmp_path, powers):
+    """Times 2^-149, a probability is 0 or the least number of float32, so that the file gives 0 or 1."""
+    net, X, content = certified(0, spec_at(0.3, (0, 1)), None)
+    net.save(tmp_path / "model.onnx")
+    assert fairmend.check(write(tmp_path, content), tmp_path / "model.onnx").valid
+    forged = net.with_rescaling(Rescaling(tuple(Scaling(2.0**power, 0.0, 0.0) for power in powers)))
+    forged.save(tmp_path / "model.onnx")
+    if powers[0] == -75:
+        assert set(run(tmp_path / "model.onnx", np.concatenate(all_points(X))).tolist()) <= {0.0, 1.0}
+    result = fairmend.check(write(tmp_path, content), tmp_path / "model.onnx", run=False)
+    assert not result.valid
+    assert "rescales its probability by numbers that cannot be checked" in result.reasons[0]
