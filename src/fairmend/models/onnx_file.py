@@ -157,7 +157,7 @@ class OnnxRunner(Runner):
         given = set(feature.encode(codes)[:, 0].tolist())
         if given != numbers and any(numbers <= known and given != known for known in self._numbers):
             raise FairmendError(
-                f'{self.name}: an encoder knows {listed(sorted(feature.categories))} in "{feature.name}", and would get '
+                f'{self.name}: an encoder knows {listed(sorted(feature.categories))} in "{feature.name}", and gets '
                 'their codes, from 0 on. Make it kind = "integer" in the spec, export the column as text, or give the '
                 "pipeline itself"
             )
