@@ -381,7 +381,7 @@ class Graph:
 
     def _einsum(self, x: str) -> bool:
         other = self.pick()
-        letters = "abcdef"
+        letters = "abcdefijklmn"
         first = letters[: len(self.shape(x))]
         if self.chance(0.1) and first:
             first = "..." + first[1:]
@@ -392,13 +392,21 @@ class Graph:
 
     def _weighted_einsum(self, x: str) -> bool:
         shape = self.shape(x)
-        first = "abcdef"[: len(shape)]
+        first = "abcdefijklmn"[: len(shape)]
         known = dict(zip(first, shape, strict=True))
         second = "".join(self.rng.permutation(list("abcdefgh"))[: int(self.rng.integers(1, 4))])
-        sizes = [1 if self.chance(0.1) else known.get(name, 2) for name in second]
+        sizes = [1 if self.chance(0.1) else known.get(name, int(self.rng.choice([2, 4, 5]))) for name in second]
         used = sorted({*first, *second})
         out = "".join(self.rng.permutation([name for name in used if self.chance(0.75)]).tolist())
-        pair = [(x, first), (self.numbers(sizes), second)]
+        numbers = np.round(self.rng.normal(size=tuple(sizes)), 3)
+        for axis, name in enumerate(second):
+            if (
+                name not in first and sizes[axis] > 2
+            ):  # large numbers that cancel: their sum is what the order makes of it
+                one, other = self.rng.choice(sizes[axis], 2, replace=False)
+                np.moveaxis(numbers, axis, 0)[one] += 2.0**27
+                np.moveaxis(numbers, axis, 0)[other] -= 2.0**27
+        pair = [(x, first), (self.constant(numbers.astype(self.dtype)), second)]
         pair = pair if self.chance(0.5) else pair[::-1]
         return self.add("Einsum", [name for name, _ in pair], equation=f"{pair[0][1]},{pair[1][1]}->{out}")
 

@@ -96,3 +96,23 @@ def test_an_onnx_file_that_knows_texts_with_spaces_is_refused(tmp_path):
     (tmp_path / "model.onnx").write_bytes(to_onnx(fitted(X, y), initial_types=inputs).SerializeToString())
     with pytest.raises(FairmendError, match="reads ' Male' in \"sex\""):
         fairmend.load_model(tmp_path / "model.onnx", spec=spec_of((" Male", " Female")))
+
+
+def test_an_onnx_file_that_would_get_codes_for_the_numbers_that_it_knows_is_refused(tmp_path):
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
+    types = pytest.importorskip("skl2onnx.common.data_types")
+    for pair, kind in (((1, 2), "Int64"), ((3, 7), "Int64"), ((3, 7), "Float"), ((0, 1), "Int64")):
+        X, y = data_of(pair)
+        pipeline, number = fitted(X, y), getattr(types, f"{kind}TensorType")([None, 1])
+        inputs = [("sex", number), ("income", number)]
+        path = tmp_path / "model.onnx"
+        path.write_bytes(to_onnx(pipeline, initial_types=inputs).SerializeToString())
+        if pair == (0, 1):
+            assert fairmend.audit(path, spec_of(pair), X.assign(y=y)).count > 100
+            continue
+        with pytest.raises(FairmendError, match=f"an encoder knows {pair[0]}"):
+            fairmend.load_model(path, spec=spec_of(pair))
+        numbers = Spec(
+            [Feature("sex", "integer", range=pair, protected=True), *spec_of(pair).features[1:]], spec_of(pair).label
+        )
+        assert fairmend.audit(path, numbers, X.assign(y=y)).count > 100

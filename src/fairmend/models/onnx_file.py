@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line, listed
+from fairmend.models.known_values import has_whole_categories
 from fairmend.models.ports import InputSignature, Port, ports_of
 from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
+from fairmend.spec.features import Feature
 
 _ELEMENTS = {
     "tensor(float)": "float32",
@@ -46,7 +48,7 @@ class OnnxRunner(Runner):
         # float32 holds whole numbers up to 2^24 only.
         exact = any(each.type in ("float64", "int64", "int32") for each in self._signature)
         self.dtype = np.dtype(np.float64 if exact else np.float32)
-        self._padded = _padded_texts(graph)
+        self._padded, self._numbers = _padded_texts(graph), _encoded_numbers(graph)
         chosen = self._choose_output(output)
         self._output: str = chosen.name
         self.labels = _labels(graph, self._output)
@@ -133,8 +135,10 @@ class OnnxRunner(Runner):
         return np.array([self.labels.index(each) for each in said], dtype=np.int64) if known else None
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
-        """Return the inputs of the graph; refuse texts that it knows with spaces around them, as specs have none."""
+        """Return the inputs of the graph; refuse categories that its encoders know as others than they would get."""
         ports = ports_of(self._signature, spec, self.name)
+        for feature in (spec.feature(name) for port in ports if port.type != "string" for name in port.features):
+            self._require_codes(feature)
         for feature in (spec.feature(name) for port in ports if port.type == "string" for name in port.features):
             padded = [self._padded[each] for each in feature.categories or () if each in self._padded]
             if padded:
@@ -143,6 +147,20 @@ class OnnxRunner(Runner):
                     "them: the file would take all people for unknown. Fit the model on texts without them"
                 )
         return ports
+
+    def _require_codes(self, feature: Feature) -> None:
+        """Refuse a feature whose categories are numbers that an encoder knows, where the file would get their codes."""
+        if not feature.categories or feature.one_hot or not has_whole_categories(feature):
+            return
+        numbers = {int(each) for each in feature.categories}
+        codes = np.arange(len(feature.categories), dtype=np.float64)
+        given = set(feature.encode(codes)[:, 0].tolist())
+        if given != numbers and any(numbers <= known and given != known for known in self._numbers):
+            raise FairmendError(
+                f'{self.name}: an encoder knows {listed(sorted(feature.categories))} in "{feature.name}", and gets '
+                'their codes, from 0 on. Make it kind = "integer" in the spec, export the column as text, or give the '
+                "pipeline itself"
+            )
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Return the output with the scores."""
@@ -208,6 +226,12 @@ def _graph(path: Path) -> Any:
         return onnx.load(str(path), load_external_data=False).graph
     except Exception as error:  # of protobuf, which has many
         raise FairmendError(f"{path.name} is no ONNX file ({first_line(error)})") from error
+
+
+def _encoded_numbers(graph: Any) -> list[set[int]]:
+    """Return the whole numbers that each encoder of a graph knows."""
+    names = ("cats_int64s", "keys_int64s")
+    return [set(each.ints) for node in graph.node for each in node.attribute if each.name in names]
 
 
 def _padded_texts(graph: Any) -> dict[str, str]:

@@ -335,6 +335,10 @@ class OnnxGraph:
             raise CheckError("node Einsum multiplies by a constant for each row, or of other axes")
         if out.index(rows) != rows_axis(entry.dims) or any(name not in names for name in out):
             raise CheckError("node Einsum moves the axis of the rows")
+        sizes = dict(zip(parts[1 - side], entry.dims, strict=True))
+        for name, size in zip(parts[side], tensor.shape, strict=True):
+            if name not in out and size > 1 and sizes.get(name, 1) != size:  # runtimes do so in orders of their own
+                raise CheckError("node Einsum adds up numbers of its constant")
         operands = (lambda units: (tensor, units)) if side == 0 else (lambda units: (units, tensor))
         return self._linear(entry, lambda units: np.einsum(f"{parts[0]},{parts[1]}->{out}", *operands(units)))
 
@@ -607,12 +611,12 @@ class OnnxGraph:
     def _activation_of(self, node: Node) -> Activation:
         given = node.attributes
         if node.kind == "LeakyRelu":
-            return Activation("leaky_relu", given["alpha"])
+            return Activation("leaky_relu", given["alpha"] + 0.0)  # which makes 0 of -0
         if node.kind == "PRelu":
             width = self.graph.width(self._row_value(node.inputs[0], node))
             slopes = self._row(node.inputs[1], (Rows(), width)).reshape(-1)
             if np.unique(slopes).size == 1 and slopes[0] >= 0:
-                return Activation("leaky_relu", float(slopes[0]))
+                return Activation("leaky_relu", float(slopes[0]) + 0.0)
             return Activation("prelu", 0.0, tuple(np.broadcast_to(slopes, (width,)).tolist()))
         if node.kind == "Clip":
             return self._clip(node)

@@ -472,3 +472,33 @@ def test_constants_widen_values_and_are_compared_with_them(case, tmp_path):
     assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(
         read_onnx(content, tmp_path)
     )
+
+
+def test_numbers_of_a_constant_are_not_added_up(tmp_path):
+    """ONNX Runtime adds them up in an order of its own: of 2^27, 1 and -2^27, to 1 or to 0."""
+    path, orders = tmp_path / "model.onnx", set()
+    for equation, columns in (("bi,oik->bo", 2), ("bi,iok->bo", 2), ("bi,oi->bo", 1)):
+        letters = equation.split("->")[0].split(",")[1]
+        for places in ((2, 3, 0), (0, 1, 2), (3, 2, 1), (1, 2, 3)):
+            numbers = np.zeros(4, np.float32)
+            numbers[list(places)] = 2.0**27, 1, -(2.0**27)
+            table = np.zeros((1, columns, 4), np.float32)
+            table[0, 0] = numbers
+            weights = np.einsum("oik->" + letters, table) if columns == 2 else table[:, 0]
+            constants = [numpy_helper.from_array(np.ascontiguousarray(weights), "w")]
+            constants.append(numpy_helper.from_array(np.ones((1, 1), np.float32), "head"))
+            nodes = [helper.make_node("Einsum", ["x", "w"], ["h"], equation=equation)]
+            nodes.append(helper.make_node("MatMul", ["h", "head"], ["y"]))
+            x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", columns])
+            y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1])
+            graph = helper.make_graph(nodes, "g", [x], [y], constants)
+            model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+            path.write_bytes(model.SerializeToString())
+            with pytest.raises(CheckError, match="adds up numbers of its constant"):
+                read_onnx(path.read_bytes(), tmp_path)
+            with pytest.raises(FairmendError, match="adds up numbers of its constant"):
+                load_network(path)
+            rows = np.eye(2, columns, dtype=np.float32)[:1]
+            found = onnxruntime.InferenceSession(path.read_bytes()).run(None, {"x": rows})[0]
+            orders.add((equation, float(found[0, 0])))
+    assert {number for _, number in orders} == {0.0, 1.0}

@@ -1,5 +1,6 @@
 """scikit-learn: fitted models are read, alone and in others, and copies of them get the repaired weights."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -170,3 +171,33 @@ REFUSED = {
 def test_what_is_no_one_network_is_refused_with_the_reason(reason):
     with pytest.raises(FairmendError, match=reason):
         load_network(REFUSED[reason]())
+
+
+def test_a_model_whose_attributes_say_something_else_than_it_predicts_is_refused():
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    y = (rows[:, 0] > 0).astype(int)
+
+    def changed(model, **attributes):
+        model = copy.deepcopy(model)
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        return model
+
+    net = MLPClassifier((4,), solver="lbfgs", max_iter=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        net.fit(rows, y)
+        number = MLPRegressor(hidden_layer_sizes=(4,), solver="lbfgs", max_iter=20, random_state=0).fit(rows, y)
+    for odd in (
+        changed(net, out_activation_="identity"),
+        changed(net, n_layers_=2),
+        changed(net, coefs_=[*net.coefs_, np.ones((1, 1))], intercepts_=[*net.intercepts_, np.ones(1)]),
+        changed(net, predict_proba=lambda given: np.full((len(given), 2), 0.5)),
+        changed(number, out_activation_="logistic"),
+    ):
+        with pytest.raises(FairmendError, match=r"something else than its weights|cannot predict"):
+            load_network(odd)
+    with pytest.raises(FairmendError, match="activation 'exp'"):
+        load_network(changed(net, activation="exp"))
+    other = changed(net, activation="tanh")  # which scikit-learn obeys
+    assert np.allclose(load_network(other).probabilities(rows), other.predict_proba(rows)[:, 1])

@@ -11,13 +11,16 @@ two differ only on an exact tie. A certificate proves positive margins, so it co
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import first_line
 from fairmend.network import Activation, Affine, Network
 from fairmend.network.formats.build import GraphBuilder, unsupported
+from fairmend.network.model import scores_of
 
 _NETWORKS = ("MLPClassifier", "MLPRegressor")
 _LOGISTIC = ("LogisticRegression", "LogisticRegressionCV", "SGDClassifier")
@@ -38,6 +41,7 @@ _SUPPORTED = (
 
 _ACTIVATIONS = {"relu": "relu", "tanh": "tanh", "logistic": "sigmoid", "identity": "identity"}
 _CLOSINGS = ("logistic", "softmax", "identity")
+_COMPARED = 16  # rows for which a model and the network that was read of it are compared
 
 
 def is_estimator(source: Any) -> bool:
@@ -58,12 +62,40 @@ def read_model(model: Any) -> Network:
 
         return read_net(model)
     if kind in _NETWORKS:
-        return read_estimator(model)
+        return _as_it_predicts(read_estimator(model), model)
     if kind in (*_LOGISTIC, *_REGRESSIONS):
-        return _read_linear(model)
+        return _as_it_predicts(_read_linear(model), model)
     if kind == _CALIBRATION:
-        return _read_calibrated(model)
+        network = _read_calibrated(model)
+        return network if steps_before(model) else _as_it_predicts(network, model)
     return read_model(_inside(model))
+
+
+def _as_it_predicts(network: Network, model: Any) -> Network:
+    """Return a network; refuse a model that gives other numbers for random rows than the network that was read of it.
+
+    A file can hold a model whose attributes contradict each other, or say something else to this scikit-learn.
+    """
+    rows = np.random.default_rng(0).normal(size=(_COMPARED, network.inputs)).astype(network.dtype)
+    classes = getattr(model, "classes_", None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names of columns that rows without names do not have
+            given = np.asarray(model.predict(rows) if classes is None else model.predict_proba(rows), np.float64)
+    except Exception as error:  # whatever scikit-learn has against the model
+        raise FairmendError(
+            f"{type(model).__name__} cannot predict ({type(error).__name__}: {first_line(error)}); fit it again"
+        ) from error
+    found = scores_of(network.logits(rows), "output" if classes is None else "probability").astype(np.float64)
+    given = given.reshape(_COMPARED, -1)
+    given = given[:, 1:] if found.shape[1] == 1 and given.shape[1] == 2 else given
+    close = 1e-3 if network.dtype == np.float32 else 1e-6
+    if found.shape != given.shape or not np.allclose(found, given, rtol=close, atol=close):
+        raise FairmendError(
+            f"{type(model).__name__} predicts something else than its weights say: it was changed after it was fitted, "
+            "or fitted with another version of scikit-learn. Fit it again"
+        )
+    return network
 
 
 def steps_before(model: Any) -> list[Any]:
@@ -124,6 +156,8 @@ def read_estimator(estimator: Any) -> Network:
         raise unsupported(source, "the output layer", f"gives {outputs} labels at once")
     if closing not in _CLOSINGS:
         raise unsupported(source, "the output layer", f"ends in {closing}, as with loss={estimator.loss!r}")
+    if estimator.activation not in _ACTIVATIONS:
+        raise unsupported(source, "a hidden layer", f"has the activation {estimator.activation!r}")
     hidden = Activation(_ACTIVATIONS[estimator.activation])
     builder = GraphBuilder(source)
     value = builder.input(len(estimator.coefs_[0]))

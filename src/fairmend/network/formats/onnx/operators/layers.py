@@ -107,6 +107,10 @@ def _einsum(at: At) -> Result:
     constant, rows = at.required(side), own[x.row_axis]
     if constant.ndim != len(parts[side]) or rows in parts[side] or rows not in out or not set(out) <= set(names):
         raise at.refuse(f"({names}{arrow}{out}) has a constant for each row, or of other axes")
+    sizes = dict(zip(own, x.dims, strict=True))
+    for letter, size in zip(parts[side], constant.shape, strict=True):
+        if letter not in out and size > 1 and sizes.get(letter, 1) != size:  # runtimes do so in orders of their own
+            raise at.refuse(f"({names}{arrow}{out}) adds up numbers of its constant")
     unit = next(letter for letter in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if letter not in names)
     equation = f"{unit}{own},{parts[side]}->{unit}{out}"
     return at.mapped(x, lambda values: np.einsum(equation, values, constant), out.index(rows))
