@@ -1,6 +1,6 @@
 """Repairs by classes of similar people where links or bands are given, beside repairs that ignore these features.
 
-    python benchmarks/repairs/classes.py [--draws 12] [--only TEXT] [--synthetic 20]
+    python benchmarks/repairs/classes.py [--draws 12] [--only TEXT]
 
 Networks are trained on Adult (ordinal codes and one-hot columns), Bank, COMPAS and German. Links: the counterfactual of
 the other sex has another relationship (Husband and Wife), may have either kind of marital status of spouses, or of
@@ -18,7 +18,7 @@ interval (Student's t; the draws share rows, so that it is too narrow for other 
 similar person who gets another prediction, by an audit of the saved file in ONNX Runtime. Exits with 1 if a mean loss
 of `auto` over the cases is above 0.3 points, or a certificate is not valid, or IDI is not 0. It also says in which
 cases a loss is above 0.3 points, and by how much it exceeds that of the protected feature alone and of the network
-trained anew, pair by pair. How classes are distilled was chosen on the tables of `--synthetic`, and on no other data.
+trained anew, pair by pair.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ SHAPE = Shape((32, 16))
 CACHE = Path(tempfile.gettempdir()) / "fairmend-classes"
 AUDITED = 1000
 MOST_LOSS = 0.3
-LEAST_RANGE, BANDS_OF_SYNTHETIC = 5, (2, 5)
 FEW, MORE_DRAWS = 1000, 4  # a table with fewer rows to judge by is drawn more often
 SPOUSES, APART = ["Married-AF-spouse", "Married-civ-spouse"], ["Divorced", "Separated"]
 LINKS: dict[str, dict[str, dict[str, object]]] = {
@@ -126,28 +125,8 @@ def cases() -> Iterator[Case]:
         yield Case(f"{name}, {feature} in bands of {width}", table, spec)
 
 
-def synthetic_cases(tables: int) -> Iterator[Case]:
-    """Return specs of synthetic tables: the group is protected, the integer that says most of the label has bands."""
-    for seed in range(tables):
-        table = load_table(f"synthetic-{seed}")
-        numbers = [f for f in table.features if f.kind == "integer" and f.name != "age" and f.bounds[1] >= LEAST_RANGE]
-        if not numbers:
-            continue
-        told = {f: abs(np.corrcoef(table.frame[f.name], table.y)[0, 1]) for f in numbers}
-        banded = max(numbers, key=told.__getitem__)
-        for parts in BANDS_OF_SYNTHETIC:
-            ends = np.quantile(table.frame[banded.name], np.arange(1, parts) / parts, method="higher")
-            bands = tuple(sorted({int(banded.bounds[0]), *ends.astype(int).tolist()}))
-            if 1 < len(bands) <= banded.bounds[1] - banded.bounds[0]:
-                spec = table.spec(["group"], {}, scaled=True)
-                spec = Spec([replace(f, bands=bands if f.name == banded.name else None) for f in spec.features])
-                yield Case(f"{table.name}, {banded.name} in {len(bands)} bands", table, spec)
-
-
 def encode(case: Case) -> np.ndarray:
-    """Return the rows of the table as the network reads them; its categories are codes there, or names."""
-    if case.table.name.startswith("synthetic"):
-        return case.spec.encode(case.table.frame)
+    """Return the rows of the table as the network reads them; its categories are codes there."""
     columns = []
     for feature in case.spec.features:
         values = case.table.frame[feature.name].to_numpy(dtype=np.float64)
@@ -190,7 +169,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=12, help="how many times rows are drawn")
     parser.add_argument("--only", default="", help="only cases whose name contains this")
-    parser.add_argument("--synthetic", type=int, default=0, help="so many synthetic tables in place of the data sets")
     given = parser.parse_args()
     console = Console(width=max(Console().width, 200))
     printed = Printed(title=f"points lost on rows that nobody used (accuracy / balanced), means of {given.draws} draws")
@@ -199,9 +177,7 @@ def main() -> int:
     for heading in ("case", *ways, "recipe", "IDI", "check"):
         printed.add_column(heading, justify="left" if heading in ("case", "recipe") else "right")
     means, above, invalid, unfair = [], [], 0, 0.0
-    chosen = [
-        case for case in (synthetic_cases(given.synthetic) if given.synthetic else cases()) if given.only in case.name
-    ]
+    chosen = [case for case in cases() if given.only in case.name]
     for case in track(chosen, "cases", console=Console(stderr=True)):
         X, y = encode(case), case.table.y
         found: dict[str, list[tuple[float, ...]]] = {"600": [], "unlabelled": [], "ignoring": [], "alone": []}

@@ -5,8 +5,7 @@ whatever the model is. There is nothing to search, to solve or to bound. Three w
 
 - *average*: the mean of the original's scores over the members of the class, weighted by the population;
 - *distilled*, for networks and PyTorch modules: a copy that is trained towards these means, which runs once for each
-  person. A mean needs no label, so a network learns it for more people than the data has: rows of the data in which
-  some features are those of other rows (Bucilă, Caruana and Niculescu-Mizil, "Model Compression", KDD 2006);
+  person;
 - *representative*: the original reads the representative alone.
 """
 
@@ -27,18 +26,13 @@ from fairmend.models.canonical import CanonicalMap, choose_map
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.prove.proof import Proof
-from fairmend.repairing.blind import columns_of, even_shift, match_rate
+from fairmend.repairing.blind import even_shift, match_rate
 from fairmend.repairing.distil import Student, distil, distil_module, with_labels
 from fairmend.repairing.recipe import Recipe, RepairAttempt
 from fairmend.repairing.task import RepairTask
 from fairmend.repairing.training import History
 
 AVERAGE, DISTILLED, REPRESENTATIVE = "average", "distilled", "representative"
-
-LESSON_ROWS, SWAPPED = 20_000, 0.1
-"""The people of whom a network learns the means, and the share of features that are another row's. On synthetic data
-with 600 and 1,200 rows this gains 0.1 to 0.3 points of accuracy, most of what distillation loses beside the means
-themselves. Half as many people gain half of it, and more swaps less."""
 
 
 def run_class_recipe(
@@ -114,7 +108,7 @@ def _distilled(
     students = [
         Student(task.network, canonical.apply(X), targets)
         for task, (canonical, average) in zip(tasks, parts, strict=True)
-        for X, targets in [_lesson(recipe, task, canonical, average, LESSON_ROWS)]
+        for X, targets in [_lesson(recipe, task, canonical, average)]
     ]
     task = tasks[0]
     networks = distil(
@@ -132,24 +126,11 @@ def _distilled(
     ]
 
 
-def _lesson(
-    recipe: Recipe, task: RepairTask, canonical: CanonicalMap, average: Average, least: int = 0
-) -> tuple[FloatArray, Floats]:
-    """Return rows to learn from, those of the data and at least so many, and their averaged scores."""
-    X = _with_swaps(np.concatenate([task.data.X, task.X_repair]), task, least)
+def _lesson(recipe: Recipe, task: RepairTask, canonical: CanonicalMap, average: Average) -> tuple[FloatArray, Floats]:
+    """Return rows to learn from, and their averaged scores."""
+    X = np.concatenate([task.data.X, task.X_repair])
     mean = RepairedModel(task.model, canonical, replace(average, shift=0.0)).bind(task.spec).logits(X)
     return X, with_labels(task.measure.output_targets(task.model, mean), task, recipe.label_weight)
-
-
-def _with_swaps(X: FloatArray, task: RepairTask, least: int) -> FloatArray:
-    """Return rows X, and after them rows in which some features are those of other rows, at least so many in all."""
-    rng = np.random.default_rng(task.seed)
-    more = X[np.arange(max(0, least - len(X))) % len(X)]
-    for feature in task.spec.features:
-        rows = np.flatnonzero(rng.random(len(more)) < SWAPPED)
-        columns = columns_of(task.spec, [feature])
-        more[rows[:, None], columns] = X[rng.integers(len(X), size=(len(rows), 1)), columns]
-    return np.concatenate([X, more])
 
 
 def _distilled_module(
