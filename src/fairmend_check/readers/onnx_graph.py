@@ -850,8 +850,10 @@ class OnnxGraph:
 
     def _tile(self, node: Node) -> Entry:
         entry, times = self.entry(node.inputs[0]), self._sizes(node.inputs[1])
-        if len(times) != entry.axes or times[rows_axis(entry.dims)] != 1 or any(
-            isinstance(each, Rows) or each < 1 for each in times
+        if (
+            len(times) != entry.axes
+            or times[rows_axis(entry.dims)] != 1
+            or any(isinstance(each, Rows) or each < 1 for each in times)
         ):
             raise CheckError("node Tile repeats the rows, or cannot be checked")
         if math.prod(times) * math.prod(plain(entry.dims)) > _MAX_NUMBERS:

@@ -281,7 +281,7 @@ def test_a_constant_that_a_node_chooses_keeps_its_digits(kind, tmp_path):
     for exponent in (2.0, 2.5):
         constants = {"c": np.array([exponent], np.float32), "i": np.array(0, np.int64), "t": np.array([True])}
         used = {name: constants[name] for name in dict.fromkeys(first)}
-        if kind == "Gather" and exponent == 2.0:
+        if exponent == 2.0:
             assert [str(each) for each in read_onnx(saved(nodes, used), tmp_path).activations] == ["square"]
             continue
         with pytest.raises(CheckError, match=r"another exponent|whole numbers"):
@@ -413,23 +413,31 @@ def test_of_one_row_a_squeeze_without_axes_takes_the_axis_of_the_rows(tmp_path):
         load_network(tmp_path / "m.onnx")
 
 
-def test_what_a_mask_hides_counts_where_it_overflows(tmp_path):
-    """The file adds -infinity to exp(x), and makes NaN of infinity: the hidden number was once left out altogether."""
+LEAST = np.finfo(np.float32).min
+
+
+@pytest.mark.parametrize(("least", "grows"), [(-np.inf, "b"), (LEAST, "b"), (LEAST, "a")])
+def test_what_a_mask_hides_counts_where_it_overflows(least, grows, tmp_path):
+    """The file adds -infinity to exp(x), and makes NaN of infinity: the hidden number was once left out altogether.
+
+    With the least number, it would hide no score that is larger by as much, or none if those that are seen are as low.
+    """
     nodes = [
         helper.make_node("Split", ["x"], ["a", "b"], axis=1),
-        node("Exp", "b", "e"),
-        node("Concat", "a,e", "c", axis=1),
+        node("Exp", grows, "e"),
+        *([node("Neg", "e", "f")] if grows == "a" else []),
+        node("Concat", "a,e" if grows == "b" else "f,b", "c", axis=1),
         node("Reshape", "c,tokens", "r"),
         node("Add", "r,mask", "scores"),
         node("Softmax", "scores", "s", axis=-1),
         node("Reshape", "s,back", "q"),
         node("Mul", "q,ramp", "y"),
     ]
-    mask = np.repeat([0, -np.inf], COLUMNS // 2).astype(np.float32)
+    mask = np.repeat([0, least], COLUMNS // 2).astype(np.float32)
     content = saved(nodes, {"mask": mask} | whole(tokens=[-1, 1, COLUMNS]) | BACK)
     model = read_onnx(content, tmp_path)
     assert is_read_as_it_runs(content, tmp_path, 4)
-    for size, finite in ((1.0, True), (100.0, False)):
+    for size, finite in ((1.0, True), (88.5 if least == LEAST else 100.0, False)):
         x = np.full((1, COLUMNS), size)
         low, high = enclose_outputs(model, x)
         assert np.isfinite([low, high]).all() == finite
@@ -472,3 +480,36 @@ def test_constants_widen_values_and_are_compared_with_them(case, tmp_path):
     assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(
         read_onnx(content, tmp_path)
     )
+
+
+FUSED = {  # a runtime subtracts the largest number, scales what it squares, or adds up in another order
+    "ReduceLogSumExp": (64, 1),
+    "ReduceLogSum": (64, 1),
+    "ReduceL1": (96, 2),
+    "ReduceL2": (96, 2),
+    "ReduceSumSquare": (96, 2),
+}
+
+
+@pytest.mark.parametrize("kind", FUSED)
+@pytest.mark.parametrize("size", [1e-3, 1.0, 20.0])
+def test_reductions_in_one_kernel_are_within_the_bounds_of_their_steps(kind, size, tmp_path):
+    count, width = FUSED[kind]
+    rng = np.random.default_rng(0)
+    weight = (rng.normal(size=(COLUMNS, count * width)) / 4).astype(np.float32)
+    nodes = [
+        node("MatMul", "x,spread", "h"),
+        *([node("Mul", "h,h", "p")] if kind == "ReduceLogSum" else [node("Add", "h,apart", "p")]),
+        node("Reshape", "p,tokens", "t"),
+        helper.make_node(kind, ["t"], ["r"], axes=[1], keepdims=0),
+        node("MatMul", "r,wide", "y"),
+    ]
+    constants = {"spread": weight, "wide": np.ones((width, COLUMNS), np.float32)}
+    constants |= {} if kind == "ReduceLogSum" else {"apart": np.float32(-size)}
+    content = saved(nodes, constants | whole(tokens=[-1, count, width]))
+    x = (rng.normal(size=(200, COLUMNS)) * size).astype(np.float32)
+    low, high = enclose_outputs(read_onnx(content, tmp_path), x.astype(np.float64))
+    given = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert ((low <= given) & (given <= high)).all()
+    assert np.isfinite(low).all()
+    assert (high - low).max() < 1e-3 * (1 + np.abs(given).max())

@@ -158,7 +158,9 @@ class Affine(_ByBits):
         if fold is None:
             return (StoredLayer(name, self.weight, self.bias if self.stores_bias else None, ()),)
         if fold.parts:
-            return tuple(StoredLayer(part.name, part.weight, part.bias, (), part.block, part.slot) for part in fold.parts)
+            return tuple(
+                StoredLayer(part.name, part.weight, part.bias, (), part.block, part.slot) for part in fold.parts
+            )
         return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
 
     def stored_as(self, other: Affine) -> Affine:

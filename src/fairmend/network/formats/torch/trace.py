@@ -331,7 +331,7 @@ class _Translation:
         layer: Any = self.module.get_submodule(target)
         where = f"layer {target!r} (TransformerEncoderLayer)"
         function = {1: "relu", 2: "gelu"}.get(layer.activation_relu_or_gelu)
-        mask = dict(zip(("attn_mask", "is_causal"), (given.get("src_mask"), given.get("is_causal", False)), strict=True))
+        mask = {"attn_mask": given.get("src_mask"), "is_causal": given.get("is_causal", False)}
         if len(args) != 1 or given.keys() - {"src_mask", "is_causal"} or function is None:
             raise unsupported(self.source, where, "has a padding mask, or an activation other than ReLU and GELU")
 

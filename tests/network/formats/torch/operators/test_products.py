@@ -139,7 +139,7 @@ REFUSED = {
         "only a softmax may read",
     ),
     "random": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, dropout_p=0.5), 12, "stays random"),
-    "largest of all": (lambda m, a, b: a.amax((1, 2)), 1, "is not over one axis"),
+    "largest of all": (lambda m, a, b: a.amax((0, 1, 2)), 1, "is the largest over axis 0"),
     "other biases": (
         lambda m, a, b: m.square(a) + F.linear(b, m.square.weight),
         12,

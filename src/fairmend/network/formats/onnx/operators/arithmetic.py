@@ -194,5 +194,7 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Sum": _sum,
     "Mean": _mean,
     **dict.fromkeys(("Max", "Min"), _extreme),
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", *(f"Reduce{kind}" for kind in SUMS)), _reduce),
+    **dict.fromkeys(
+        ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", *(f"Reduce{kind}" for kind in SUMS)), _reduce
+    ),
 }

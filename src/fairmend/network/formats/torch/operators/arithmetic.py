@@ -63,8 +63,8 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     tensor = c.numbers(x)
     if _is_number(other, 0):
         return copied(c, tensor)
-    hidden = hides(other.array, c.steps.dtype) if isinstance(other, Constant) and other.array.dtype.kind == "f" else None
-    if isinstance(other, Constant) and hidden is not None and hidden.any():
+    floats = isinstance(other, Constant) and other.array.dtype.kind == "f"
+    if floats and (hidden := hides(other.array, c.steps.dtype)).any():
         c.keeps(other)
         finite = np.where(hidden, 0.0, other.array).astype(other.array.dtype)
         kept = _add(c, tensor, Constant(finite)) if finite.any() else tensor

@@ -140,7 +140,8 @@ def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LI
 
 
 def _pow(c: Context, x: Any, exponent: Any) -> RowTensor:
-    return c.power(c.numbers(x), c.number(exponent, "an exponent"))
+    power = c.number(exponent, "an exponent")
+    return c.power(c.numbers(x), power)
 
 
 def softmax(

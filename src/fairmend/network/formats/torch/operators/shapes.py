@@ -361,7 +361,9 @@ def _full(c: Context, size: Any, fill_value: Any, dtype: Any = None, **where: An
 
 def _arange(c: Context, *ends: Any, dtype: Any = None, **where: Any) -> Constant:
     if not all(type(end) is int for end in ends) or dtype is not None or np.ptp([0, *ends]) > MOST:
-        raise c.refuse("makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself")
+        raise c.refuse(
+            "makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself"
+        )
     return Constant(np.arange(*ends))
 
 
