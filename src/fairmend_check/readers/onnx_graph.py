@@ -849,12 +849,8 @@ class OnnxGraph:
         return self._values.moved(entry, lambda numbers: numbers[chosen], at - depth + indices.ndim - 1)
 
     def _tile(self, node: Node) -> Entry:
-        entry, times = self.entry(node.inputs[0]), self._sizes(node.inputs[1])
-        if (
-            len(times) != entry.axes
-            or times[rows_axis(entry.dims)] != 1
-            or any(isinstance(each, Rows) or each < 1 for each in times)
-        ):
+        entry, times = self.entry(node.inputs[0]), self._whole_numbers(node.inputs[1])
+        if len(times) != entry.axes or times[rows_axis(entry.dims)] != 1 or min(times) < 1:
             raise CheckError("node Tile repeats the rows, or cannot be checked")
         if math.prod(times) * math.prod(plain(entry.dims)) > _MAX_NUMBERS:
             raise CheckError("node Tile makes too many numbers")

@@ -109,6 +109,58 @@ class Builder:
         mean = self.node("ReduceMean", name, axes=[axis], keepdims=1, shape=kept)
         self.node("Sub" if self.rng.random() < 0.5 else "Mul", name, mean, shape=shape)
 
+    def measure(self):
+        axis = self.axis()
+        kind = str(self.rng.choice(["L1", "L2", "LogSumExp", "SumSquare"]))
+        shape = tuple(1 if other == axis else size for other, size in enumerate(self.shape))
+        name = self.node("Softplus", self.name, shape=self.shape) if kind == "L2" else self.name  # a root, not of 0
+        self.node(f"Reduce{kind}", name, axes=[axis], keepdims=1, shape=shape)
+
+    def power(self):
+        exponent = self.constant(np.full([1] * int(self.rng.integers(1, len(self.shape) + 1)), 3, np.float32))
+        self.node("Pow", self.node("Tanh", self.name, shape=self.shape), exponent, shape=self.shape)
+
+    def tile(self):
+        axis = self.axis()
+        shape = (*self.shape[:axis], 2 * self.shape[axis], *self.shape[axis + 1 :])
+        if math.prod(size or 1 for size in shape) <= 96:
+            times = self.constant(np.array([2 if other == axis else 1 for other in range(len(shape))], np.int64))
+            self.node("Tile", self.name, times, shape=shape)
+
+    def gather_nd(self):
+        at = self.rows()
+        if not at:
+            return
+        places = np.stack([self.rng.integers(-size, size, size=3) for size in self.shape[:at]], axis=-1)
+        self.node("GatherND", self.name, self.constant(places), shape=(3, *self.shape[at:]))
+
+    def one_of_two(self):
+        condition = self.constant(self.rng.random([1 if size is None else size for size in self.shape]) < 0.5)
+        shape, name = self.shape, self.name
+        self.node("Where", condition, name, self.node("Neg", name, shape=shape), shape=shape)
+
+    def vector(self):
+        if self.shape[-1] is not None and len(self.shape) > 2:
+            weight = self.constant((self.rng.normal(size=self.shape[-1]) * 0.5).astype(np.float32))
+            self.node("MatMul", self.name, weight, shape=self.shape[:-1])
+
+    def triangle(self):
+        if None in self.shape[-2:]:
+            return
+        below = self.constant(np.array(0, np.int64))
+        ones = self.constant(np.ones(self.shape[-2:], np.float32))
+        zero, least = self.constant(np.float32(0)), self.constant(np.finfo(np.float32).min)
+        shape, name = self.shape, self.name
+        part = self.node("Equal", self.node("Trilu", ones, below, shape=(), upper=0), zero, shape=())
+        masked = self.node("Add", name, self.node("Where", part, least, zero, shape=()), shape=shape)
+        self.node("Softmax", masked, axis=-1, shape=shape)
+
+    def every_row(self):
+        shape, name = self.shape, self.name
+        sizes = self.node("Shape", name, shape=())
+        value = numpy_helper.from_array(np.array([0.5], np.float32))
+        self.node("Mul", self.node("ConstantOfShape", sizes, shape=shape, value=value), name, shape=shape)
+
     def softmax(self):
         self.node("Softmax", self.name, axis=self.axis(), shape=self.shape)
 
@@ -154,7 +206,8 @@ class Builder:
 
 
 STEPS = ("reshape", "transpose", "gather", "slice", "unsqueeze", "double", "gated", "means", "softmax", "layer_norm")
-STEPS += ("matmul", "attention", "merged", "reshape", "transpose")
+STEPS += ("matmul", "attention", "merged", "reshape", "transpose", "measure", "power", "tile", "gather_nd")
+STEPS += ("one_of_two", "vector", "triangle", "every_row")
 
 
 def test_random_graphs_are_read_as_they_are_computed(tmp_path):

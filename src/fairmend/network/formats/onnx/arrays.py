@@ -351,7 +351,7 @@ def _product(node: Node, given: Sequence[Array]) -> Array:
         raise TypeError("a product of others than a few sizes")
     if old.get("noop_with_empty_axes", 0):
         raise ValueError("a product that may be of nothing")
-    return np.prod(sizes, keepdims=bool(old.get("keepdims", 1)))
+    return np.asarray(np.prod(sizes, keepdims=bool(old.get("keepdims", 1))))
 
 
 def _equal(node: Node, given: Sequence[Array]) -> Array:

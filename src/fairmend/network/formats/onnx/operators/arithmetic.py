@@ -67,8 +67,9 @@ def _is_softmax_without_nan(at: At) -> bool:
     """Return whether 0 takes the place of what is not a number in a softmax, as PyTorch exports masked attention."""
     test, softmax = (at.graph.producer(at.node.input[position]) for position in (0, 2))
     zero = at.graph.constant(at.node.input[1])
-    kinds = [None if node is None else node.op_type for node in (test, softmax)]
-    return kinds == ["IsNaN", "Softmax"] and test.input[0] == at.node.input[2] and zero is not None and not zero.any()
+    if test is None or softmax is None or zero is None or zero.shape not in ((), (1,)) or zero.any():
+        return False
+    return (test.op_type, softmax.op_type, test.input[0]) == ("IsNaN", "Softmax", at.node.input[2])
 
 
 def _sub(at: At) -> Result:
