@@ -504,7 +504,9 @@ class Graph:
         if self.chance(0.5):
             self.nodes.append(helper.make_node("ConstantOfShape", [shape], [whole], value=one))
         else:
-            self.nodes.append(helper.make_node("Expand", [self.numbers(self._broadcast(self.shape(x))), shape], [whole]))
+            self.nodes.append(
+                helper.make_node("Expand", [self.numbers(self._broadcast(self.shape(x))), shape], [whole])
+            )
         pair = [x, whole] if self.chance(0.5) else [whole, x]
         more = {"axis": self.axis(len(self.shape(x)))} if self.chance(0.5) else {}
         if self.add("Concat" if more else "Mul", pair, **more):

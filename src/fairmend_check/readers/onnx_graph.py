@@ -122,7 +122,8 @@ class OnnxGraph:
         try:
             self._convert(node)
         except CheckError as error:
-            self.entries[node.output] = error  # which counts unless a pattern has the node in it
+            for name in node.outputs or (node.output,):
+                self.entries[name] = error  # which counts unless a pattern has the node in it
             read = [self.types[name][1] for name in node.inputs if name in self.types]
             element = ELEMENTS["bool"] if node.kind in ("Greater", "IsNaN") else self.element
             self.types[node.output] = element, next(iter(read), None)  # patterns keep the axes
@@ -245,10 +246,13 @@ class OnnxGraph:
         value = self.graph.affine(source, weight, wide)
         return self._out(value if norm is None else self.graph.norm(value, norm))
 
-    def _linear(self, entry: Entry, compute: Callable[[Tensor], Tensor], added: str = "") -> Entry:
+    def _linear(
+        self, entry: Entry, compute: Callable[[Tensor], Tensor], added: str = "", to: int | None = None
+    ) -> Entry:
         """Return what a linear node computes of a value and constants: an affine layer, found by the unit vectors.
 
-        ``added`` is the constant that the next node adds. Each number of the layer is one of a constant, or 0.
+        ``added`` is the constant that the next node adds, and ``to`` where the axis of the rows goes, if it moves. Each
+        number of the layer is one of a constant, or 0.
         """
         width, at = math.prod(plain(entry.dims)), rows_axis(entry.dims)
         rows, sizes = entry.dims[at], plain(entry.dims)
@@ -259,8 +263,9 @@ class OnnxGraph:
         result = compute(units.reshape(*sizes[:at], width * sizes[at], *sizes[at + 1 :]))
         if result.size > _MAX_NUMBERS:
             raise CheckError("a layer over axes is too large to be checked")
-        dims = (*result.shape[:at], rows, *result.shape[at + 1 :])
-        matrix = np.moveaxis(result.reshape(*result.shape[:at], width, sizes[at], *result.shape[at + 1 :]), at, 0)
+        out = at if to is None else to
+        dims = (*result.shape[:out], rows, *result.shape[out + 1 :])
+        matrix = np.moveaxis(result.reshape(*result.shape[:out], width, sizes[at], *result.shape[out + 1 :]), out, 0)
         bias = np.broadcast_to(self._added(added, dims), (matrix[0].size,)) if added else None
         matrix = matrix.reshape(width, -1).T + np.zeros((), dtype)  # -0.0, as of 0 times a negative number, is then 0.0
         return self._out(self.graph.affine(entry.value, matrix, bias), dims)
@@ -287,10 +292,11 @@ class OnnxGraph:
         constants, readers = [name in self.tensors for name in node.inputs], self.readers.get(node.output, [])
         if not any(constants):
             first, second = (self._numeric(name, node) for name in node.inputs)
+            first, second = self._aligned(first, second) if min(first.axes, second.axes) > 1 else (first, second)
             return self._product(first, second, matrix_factors(first.dims, second.dims))
         if constants[0]:
             left, entry = self._constant(node.inputs[0]), self._numeric(node.inputs[1], node)
-            if rows_axis(entry.dims) >= entry.axes - 2 or left.ndim < 2 or left.shape[-1] != entry.dims[-2]:
+            if rows_axis(entry.dims) == entry.axes - 2 or left.ndim < 2 or left.shape[-1:] != entry.dims[-2:][:1]:
                 raise CheckError("node MatMul multiplies from the left over rows, or by a matrix of another size")
             self._same_for_rows(left, entry)
             return self._linear(entry, lambda units: np.matmul(left, units))
@@ -336,10 +342,11 @@ class OnnxGraph:
         rows = parts[1 - side][rows_axis(entry.dims)] if len(parts[1 - side]) == entry.axes else ""
         if all(constants) or tensor.ndim != len(parts[side]) or not rows or rows in parts[side] or rows not in out:
             raise CheckError("node Einsum multiplies by a constant for each row, or of other axes")
-        if out.index(rows) != rows_axis(entry.dims) or any(name not in names for name in out):
-            raise CheckError("node Einsum moves the axis of the rows")
+        if any(name not in names for name in out):
+            raise CheckError("node Einsum gives an axis that no value has")
         operands = (lambda units: (tensor, units)) if side == 0 else (lambda units: (units, tensor))
-        return self._linear(entry, lambda units: np.einsum(f"{parts[0]},{parts[1]}->{out}", *operands(units)))
+        equation = f"{parts[0]},{parts[1]}->{out}"
+        return self._linear(entry, lambda units: np.einsum(equation, *operands(units)), to=out.index(rows))
 
     def _arithmetic(self, node: Node) -> Entry:
         """Read a sum, difference, product or quotient of each column with constants, or a sum of two values."""
@@ -429,6 +436,7 @@ class OnnxGraph:
 
     def _one_of_two(self, condition: Tensor, first: Entry, second: Entry) -> Entry:
         """Return the numbers of one of two values, as a constant says for each of a row."""
+        first, second = self._aligned(first, second)
         dims = broadcast(first.dims, second.dims)
         wide = condition.reshape((1,) * max(0, len(dims) - condition.ndim) + condition.shape)
         if wide.ndim != len(dims) or wide.shape[rows_axis(dims)] != 1:
@@ -472,6 +480,11 @@ class OnnxGraph:
         """Return a value with its axes of size 1 repeated, to these."""
         return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
 
+    def _aligned(self, *entries: Entry) -> list[Entry]:
+        """Return values with as many axes each: those before the first have size 1."""
+        most = max(entry.axes for entry in entries)
+        return [replace(entry, dims=(*(1,) * (most - entry.axes), *entry.dims)) for entry in entries]
+
     def _extreme(self, node: Node) -> Entry:
         """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
         smallest, values = node.kind == "Min", [name for name in node.inputs if name not in self.tensors]
@@ -485,7 +498,7 @@ class OnnxGraph:
                 number = self._row(name, found.dims).astype(np.float64)
                 found = replace(found, value=self._limited(found.value, number, smallest=smallest))
                 continue
-            other = self._numeric(name, node)
+            found, other = self._aligned(found, self._numeric(name, node))
             dims = broadcast(found.dims, other.dims)
             negative = replace(other, value=self._values.negative(other.value))
             a, b, less = (self._stretched_to(each, dims) for each in (found, other, negative))
@@ -506,6 +519,7 @@ class OnnxGraph:
 
     def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
         """Return the sum, the difference, the product or the quotient of two values."""
+        first, second = self._aligned(first, second)
         if node.kind == "Div":
             second = replace(second, value=self._values.inverse(second.value))
         if node.kind in ("Mul", "Div"):
@@ -525,11 +539,12 @@ class OnnxGraph:
         return replace(entry, value=self._values.negative(entry.value))
 
     def _total(self, node: Node) -> Entry:
-        entries = [self._numeric(name, node) for name in node.inputs]
-        if any(entry.dims != entries[0].dims for entry in entries):
-            raise CheckError(f"node {node.kind} adds up values of different axes")
-        value = self._values.total([entry.value for entry in entries], mean=node.kind == "Mean")
-        return replace(entries[0], value=value)
+        entries = self._aligned(*(self._numeric(name, node) for name in node.inputs))
+        dims = entries[0].dims
+        for entry in entries:
+            dims = broadcast(dims, entry.dims)
+        value = self._values.total([self._stretched_to(each, dims) for each in entries], mean=node.kind == "Mean")
+        return self._out(value, dims)
 
     def _reduced(self, node: Node) -> Entry:
         """Read a sum, mean, norm, maximum or minimum of the parts along axes."""
@@ -727,10 +742,10 @@ class OnnxGraph:
 
     def _flatten(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
-        if entry.axes == 1 or entry.dims[0] != Rows():
-            raise CheckError("node Flatten reads a value that is not rows")
-        node.expect("axis", 1, 1 - entry.axes)
-        return replace(entry, dims=(Rows(), math.prod(plain(entry.dims))))
+        axis = node.attributes["axis"] + (entry.axes if node.attributes["axis"] < 0 else 0)
+        if entry.axes == 1 or not rows_axis(entry.dims) < axis <= entry.axes:
+            raise CheckError("node Flatten reads a value that is not rows, or merges rows with others")
+        return replace(entry, dims=reshaped(entry.dims, [-1, math.prod(plain(entry.dims[axis:]))]))
 
     def _reshape(self, node: Node) -> Entry:
         entry, name = self.entry(node.inputs[0]), node.inputs[1]
@@ -793,8 +808,7 @@ class OnnxGraph:
             row = self._row(node.inputs[0], dims)
             return self._constant_row(np.broadcast_to(row, (math.prod(plain(dims)),)), dims)
         entry = self.entry(node.inputs[0])
-        if len(shape) > entry.axes:
-            raise CheckError("node Expand adds axes, which cannot be checked")
+        entry = replace(entry, dims=(*(1,) * (len(shape) - entry.axes), *entry.dims))
         wide, at = (*(1,) * (entry.axes - len(shape)), *shape), rows_axis(entry.dims)
         stretched = broadcast(entry.dims, (*wide[:at], entry.dims[at] if wide[at] == 1 else wide[at], *wide[at + 1 :]))
         return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(stretched)))
@@ -825,14 +839,14 @@ class OnnxGraph:
             value = self._values.looked_up(entry.value, self._constant(node.inputs[0]))
             return self._out(value, (*entry.dims, table.shape[1]))
         entry, indices = self.entry(node.inputs[0]), self.tensors.get(node.inputs[1])
-        if indices is None or indices.dtype != np.int64 or indices.ndim > 1:
+        if indices is None or indices.dtype != np.int64:
             raise CheckError("node Gather chooses what cannot be checked")
         at = axis_of(axis, entry.dims, node.kind)
         size = plain(entry.dims)[at]
         if not indices.size or not ((-size <= indices) & (indices < size)).all():
             raise CheckError("node Gather chooses columns that there are not")
         rows = rows_axis(entry.dims)
-        rows -= rows > at and not indices.ndim  # a single one takes its axis away
+        rows += indices.ndim - 1 if rows > at else 0
         return self._values.moved(entry, lambda numbers: np.take(numbers, indices, axis=at), rows)
 
     def _gather_nd(self, node: Node) -> Entry:
@@ -902,8 +916,9 @@ class OnnxGraph:
         parts, whole = len(node.outputs), plain(entry.dims)[at]
         if len(node.inputs) == 2 and not node.given - {"axis"}:
             sizes = self._whole_numbers(node.inputs[1])
-        elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0, parts) and not whole % parts:
-            sizes = [whole // parts] * parts  # of equal size
+        elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0 if not whole % parts else parts, parts):
+            most = -(-whole // parts)  # of equal size, but for the last
+            sizes = [min(most, whole - number * most) for number in range(parts)]
         else:
             raise CheckError("node Split is not one of columns into given sizes")
         if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != plain(entry.dims)[at]:

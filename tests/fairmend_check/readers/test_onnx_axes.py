@@ -225,6 +225,8 @@ def test_random_graphs_are_read_as_they_are_computed(tmp_path):
         off = 1e-3 * (1 + np.abs(found))
         assert ((low <= found + off) & (found - off <= high)).all(), seed
         assert (high - low <= off).all(), seed
+        (tmp_path / "m.onnx").write_bytes(content)
+        assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(model), seed
         read += 1
     assert read == 120
 
