@@ -181,7 +181,7 @@ class KerasGraph:
             function = Activation("abs" if kind == "Absolute" else kind.lower())
             return replace(tensor, value=self._graph.function(tensor.value, function))
         given, rank = layer.config.get("axis"), len(tensor.shape)
-        axes = given if type(given) is list else [given]
+        axes: list[Any] = given if type(given) is list else [given]
         if not all(type(axis) is int and -rank <= axis <= rank and axis for axis in axes):
             raise CheckError(f"{layer.where} is not over axes of a row")
         over = sorted({axis if axis > 0 else rank + 1 + axis for axis in axes})

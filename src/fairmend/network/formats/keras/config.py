@@ -31,8 +31,12 @@ FUNCTIONS = {  # of each number of a tensor, in keras.ops, by their names in fai
     "Absolute": "abs",
 }
 REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Logsumexp")
-_OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
-_OPERATIONS = (*_OPERATIONS, *FUNCTIONS, *REDUCTIONS)
+_OPERATIONS = (
+    *("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem"),
+    *FUNCTIONS,
+    *REDUCTIONS,
+)
+_COUNTED = tuple(f"{PREFIX}{name}" for name in ("GetItem", *REDUCTIONS))
 _SHAPES = ("batch_shape", "batch_input_shape")
 _MOST_NESTED = 20
 _ONE_OUTPUT = (
@@ -150,7 +154,7 @@ def _check_last_axis(model: ModelConfig, source: str) -> None:
         described = inner if isinstance(inner, dict) else of_layer
         kind, options = described.get("class_name"), described.get("config")
         axis = options.get("axis", -1) if isinstance(options, Mapping) else -1
-        counts = kind in (f"{PREFIX}{name}" for name in ("GetItem", *REDUCTIONS)) or kind in _FROM_FIRST
+        counts = kind in (*_COUNTED, *_FROM_FIRST)
         if counts or (kind in _BY_AXIS and axis not in (-1, [-1])):
             why = "counts axes from the first, and Keras 3.11 or later has one more after a functional model"
             way_out = "Use axis=-1, or save the model with the Keras that runs it"

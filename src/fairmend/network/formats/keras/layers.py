@@ -326,6 +326,10 @@ def _arithmetic(call: LayerCall) -> Tensor:
     return call.scaled(tensor, gain=1 / number if gain is None else gain, shift=shift)
 
 
+def _of_each(call: LayerCall) -> Tensor:
+    return call.function(call.one(), FUNCTIONS[call.layer.kind.removeprefix(PREFIX)])
+
+
 def _reduced(call: LayerCall) -> Tensor:
     """Add the sum, mean, maximum, minimum or logarithm of a sum of exponentials along axes of a row."""
     tensor, kind, given = call.numbers(call.one()), call.layer.kind.removeprefix(PREFIX), call.get("axis")
@@ -403,7 +407,7 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     ),
     f"{PREFIX}Concatenate": _concatenate,
     f"{PREFIX}GetItem": _columns,
-    **{f"{PREFIX}{kind}": lambda call, name=name: call.function(call.one(), name) for kind, name in FUNCTIONS.items()},
+    **dict.fromkeys((f"{PREFIX}{kind}" for kind in FUNCTIONS), _of_each),
     **dict.fromkeys((f"{PREFIX}{name}" for name in REDUCTIONS), _reduced),
     **TOKEN_LAYERS,
 }
