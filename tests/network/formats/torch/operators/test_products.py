@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from fairmend import FairmendError
 from fairmend.network import load_network
 
-
 LEAST = torch.finfo(torch.float32).min
 
 
