@@ -80,15 +80,13 @@ def point_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
     with np.errstate(all="ignore"):
         for start in range(0, len(points), step):
             part = slice(start, start + step)
-            off = np.inf
-            if not model.multiplies:
-                values, error = _values_and_error(model, points[part])
-                low[part], high[part] = down(values - error), up(values + error)
-                off = float(error.max())
-            if not np.isfinite(off):  # of points that are far apart, products and roots are known by themselves alone
+            if model.multiplies:  # of points that are far apart, products and their kin are known by themselves alone
                 low[part], high[part] = interval_layers(model, points[part], points[part])[-1]
-                off = float((high[part] - low[part]).max())
-            furthest = max(furthest, off)
+                furthest = max(furthest, float((high[part] - low[part]).max()))
+                continue
+            values, error = _values_and_error(model, points[part])
+            low[part], high[part] = down(values - error), up(values + error)
+            furthest = max(furthest, float(error.max()))
     return low, high, furthest
 
 

@@ -113,7 +113,10 @@ class Builder:
         axis = self.axis()
         kind = str(self.rng.choice(["L1", "L2", "LogSumExp", "SumSquare"]))
         shape = tuple(1 if other == axis else size for other, size in enumerate(self.shape))
-        name = self.node("Softplus", self.name, shape=self.shape) if kind == "L2" else self.name  # a root, not of 0
+        name = self.name
+        if kind == "L2":  # a root, not of 0
+            above = self.node("Softplus", name, shape=self.shape)
+            name = self.node("Add", above, self.constant(np.float32(1)), shape=self.shape)
         self.node(f"Reduce{kind}", name, axes=[axis], keepdims=1, shape=shape)
 
     def power(self):
