@@ -151,7 +151,8 @@ class Graph:
             self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat,
             self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
-            self._flatten, self._gate, self._written_norm, self._n_ary,
+            self._flatten, self._gate, self._written_norm, self._n_ary, self._measure, self._measure, self._triangle,
+            self._one_of_two, self._gather_nd, self._tile, self._vector, self._every_row,
         ]  # fmt: skip
         return makers[int(self.rng.integers(len(makers)))](self.pick())
 
@@ -255,6 +256,18 @@ class Graph:
     def _reduce(self, x: str) -> bool:
         rank = len(self.shape(x))
         kind = str(self.rng.choice(["ReduceSum", "ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"]))
+        return self._along(kind, x, rank)
+
+    def _measure(self, x: str) -> bool:
+        """Add a norm, or the logarithm of a sum: of positive numbers, in most cases."""
+        kind = str(self.rng.choice(["L1", "L2", "LogSum", "LogSumExp", "SumSquare"]))
+        if kind == "LogSum" and self.chance(0.8):
+            if not self.add(str(self.rng.choice(["Softplus", "Exp", "Sigmoid"])), [x]):
+                return False
+            x = self.kept[-1]
+        return self._along(f"Reduce{kind}", x, len(self.shape(x)))
+
+    def _along(self, kind: str, x: str, rank: int) -> bool:
         since = 13 if kind == "ReduceSum" else 18
         count = int(self.rng.integers(0, 3))
         axes = [self.axis(rank) for _ in range(min(count, rank))] if rank else []
@@ -423,7 +436,8 @@ class Graph:
         axis = self.axis(rank)
         name, self.used = f"v{self.used + 1}", self.used + 1
         if self.chance(0.5):
-            mask = np.where(hidden, -np.inf, np.where(self.rng.random(shape) < 0.5, 0.0, 0.5)).astype(self.dtype)
+            least = -np.inf if self.chance(0.6) else np.finfo(self.dtype).min
+            mask = np.where(hidden, least, np.where(self.rng.random(shape) < 0.5, 0.0, 0.5)).astype(self.dtype)
             self.nodes.append(helper.make_node("Add", [x, self.constant(mask)], [name]))
         else:
             fill = self.constant(np.array(-np.inf, self.dtype))
@@ -437,10 +451,76 @@ class Graph:
         return False
 
     def _power(self, x: str) -> bool:
-        exponent = self.rng.choice([2.0, 0.5, -0.5, -1.0, 3.0, 2.5, 1.0])
-        shape = (1,) * int(self.rng.integers(0, 3))
+        exponent = self.rng.choice([2.0, 0.5, -0.5, -1.0, 3.0, 2.5, 1.0, 4.0])
+        shape = (1,) * int(self.rng.integers(0, 3)) if self.chance(0.5) else self._broadcast(self.shape(x))
         dtype = np.int64 if self.chance(0.1) and exponent == int(exponent) else self.dtype
-        return self.add("Pow", [x, self.constant(np.full(shape, exponent, dtype))])
+        exponents = np.full(shape, exponent, dtype)
+        if exponents.size > 1 and self.chance(0.1):
+            exponents.flat[0] = 2
+        return self.add("Pow", [x, self.constant(exponents)])
+
+    def _triangle(self, x: str) -> bool:
+        """Mask scores by nodes that make a triangle of constants, and put 0 for what is not a number."""
+        if len(self.shape(x)) < 2:
+            return False
+        before, kinds = len(self.nodes), ("ones", "triangle", "is 0", "mask", "masked", "softmax", "is nan")
+        names = {kind: self.name() for kind in kinds}
+        one, zero = (self.constant(np.array(number, self.dtype)) for number in (1, 0))
+        least = self.constant(np.array(-np.inf if self.chance(0.5) else np.finfo(self.dtype).min, self.dtype))
+        upper, below = int(self.chance(0.3)), self.whole([int(self.rng.integers(-1, 2))])
+        self.nodes += [
+            helper.make_node("Expand", [one, self.whole(self.shape(x)[-2:])], [names["ones"]]),
+            helper.make_node("Trilu", [names["ones"], below], [names["triangle"]], upper=upper),
+            helper.make_node("Equal", [names["triangle"], zero], [names["is 0"]]),
+            helper.make_node("Where", [names["is 0"], least, zero], [names["mask"]]),
+            helper.make_node("Add", [x, names["mask"]], [names["masked"]]),
+            helper.make_node("Softmax", [names["masked"]], [names["softmax"]], axis=-1),
+            helper.make_node("IsNaN", [names["softmax"]], [names["is nan"]]),
+        ]
+        if self.opset >= 14 and self.add("Where", [names["is nan"], zero, names["softmax"]]):
+            return True
+        del self.nodes[before:]
+        return False
+
+    def _one_of_two(self, x: str) -> bool:
+        condition = self.constant(self.rng.random(self._broadcast(self.shape(x))) < 0.5)
+        return self.add("Where", [condition, x, self.pick()])
+
+    def _gather_nd(self, x: str) -> bool:
+        shape = self.shape(x)
+        depth = int(self.rng.integers(1, len(shape) + 1)) if shape else 0
+        more = (int(self.rng.integers(1, 4)),) * int(self.rng.integers(0, 3))
+        chosen = [self.rng.integers(-size, size, size=more) for size in shape[:depth]]
+        return bool(depth) and self.add("GatherND", [x, self.constant(np.stack(chosen, axis=-1).astype(np.int64))])
+
+    def _tile(self, x: str) -> bool:
+        return self.add("Tile", [x, self.whole([2 if self.chance(0.3) else 1 for _ in self.shape(x)])])
+
+    def _vector(self, x: str) -> bool:
+        """Multiply by a vector, from the right or the left."""
+        shape = self.shape(x)
+        if self.chance(0.2) and len(shape) > 1:
+            return self.add("MatMul", [self.numbers(shape[-2:-1]), x])
+        return bool(shape) and self.add("MatMul", [x, self.numbers(shape[-1:])])
+
+    def _every_row(self, x: str) -> bool:
+        """Make a constant of the shape of a value, and add the two or put them side by side."""
+        shape, whole = self.name(), self.name()
+        one = numpy_helper.from_array(np.array([0.5], self.dtype))
+        before = len(self.nodes)
+        self.nodes.append(helper.make_node("Shape", [x], [shape]))
+        if self.chance(0.5):
+            self.nodes.append(helper.make_node("ConstantOfShape", [shape], [whole], value=one))
+        else:
+            self.nodes.append(
+                helper.make_node("Expand", [self.numbers(self._broadcast(self.shape(x))), shape], [whole])
+            )
+        pair = [x, whole] if self.chance(0.5) else [whole, x]
+        more = {"axis": self.axis(len(self.shape(x)))} if self.chance(0.5) else {}
+        if self.add("Concat" if more else "Mul", pair, **more):
+            return True
+        del self.nodes[before:]
+        return False
 
     def _gate(self, x: str) -> bool:
         if not self.add("Sigmoid", [x]):

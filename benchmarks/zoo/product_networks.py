@@ -161,6 +161,40 @@ class Experts(nn.Module):
         return self.head((weights.unsqueeze(-1) * given).sum(dim=1))
 
 
+class LogSumExp(nn.Module):
+    """The logarithm of a mean of exponentials of three layers, and attention by one vector that pools their values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList(nn.Linear(INPUTS, 4) for _ in range(3))
+        self.query, self.head = nn.Parameter(torch.randn(4) / 2), nn.Linear(8, 1)
+
+    def forward(self, x):
+        given = torch.stack([torch.tanh(expert(x)) for expert in self.experts], dim=1)
+        weights = (given @ self.query).softmax(dim=1)
+        pooled = (weights.unsqueeze(-1) * given).sum(dim=1)
+        return self.head(torch.cat([torch.logsumexp(given, dim=1), pooled], dim=1))
+
+
+class AutoInt(nn.Module):
+    """AutoInt (Song et al., 2019): heads that are split and stacked, and a residual layer, by tensordot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Parameter(torch.randn(INPUTS, 4))
+        self.query, self.key, self.value, self.rest = (nn.Parameter(torch.randn(4, 4) / 2) for _ in range(4))
+        self.head = nn.Linear(INPUTS * 4, 1)
+
+    def forward(self, x):
+        fields = x.unsqueeze(-1) * self.embedding
+        parts = [torch.tensordot(fields, w, dims=([-1], [0])) for w in (self.query, self.key, self.value)]
+        q, k, v = (torch.stack(torch.split(part, 2, dim=2)) for part in parts)
+        attended = torch.einsum("bnik,bnjk->bnij", q, k).softmax(-1) @ v
+        joined = torch.cat(torch.split(attended, 1), dim=-1).squeeze(0)
+        rest = torch.tensordot(fields, self.rest, dims=([-1], [0]))
+        return self.head(torch.relu(joined + rest).flatten(1))
+
+
 class Transformer(nn.Module):
     """A class token and one for each column, attention that is written out, and a gated layer after it.
 
@@ -280,6 +314,8 @@ PRODUCTS: dict[str, Callable[[], nn.Module]] = {
     "attention, causal": lambda: Transformer(causal=True),
     "attention, fused": lambda: Transformer(fused=True, rms=True),
     "attention, fused and causal": lambda: Transformer(fused=True, causal=True),
+    "log-sum-exp, pooling": LogSumExp,
+    "AutoInt": AutoInt,
     "encoder layer": Encoder,
     "TabM": TabM,
     "shared, spectral and weight norm": Shared,

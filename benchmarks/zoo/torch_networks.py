@@ -309,10 +309,8 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "attention": ("E", False, Attention),
     **{name: ("E", False, make) for name, make in PRODUCTS.items()},
 }  # fmt: skip
-# Not by both exporters, or not as networks that are read: masks that nodes compute, means of heads, norms of weights.
-NOT_EXPORTED = (
-    "bilinear", "attention, fused", "attention, fused and causal", "TabM", "shared, spectral and weight norm",
-)  # fmt: skip
+# Not by both exporters: TorchScript has neither Bilinear nor RMSNorm, and computes norms of weights in the file.
+NOT_EXPORTED = ("bilinear", "attention, fused", "shared, spectral and weight norm")
 # These are exported to ONNX as well, and saved with torch.export.
 EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",

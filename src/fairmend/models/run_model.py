@@ -279,7 +279,8 @@ class RunModel(Decides):
         if not np.isfinite(found).all():
             row = int(np.argwhere(~np.isfinite(found))[0][0])
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
-            raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}")
+            why = f". It is only run ({self.why_only_run})" if self.why_only_run else ""
+            raise FairmendError(f"{name} gives {found[row].tolist()}, which is not finite, for {values}{why}")
         if self._watched is not None:
             self._require_same(
                 self._watched[1], found[rows:], f"{name} is not deterministic: in a later run, the same people get"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fairmend.network.folding import Fold, Norm, Summed
+from fairmend.network.folding import Fold, Norm, Part, Summed
 from fairmend.network.form import FormError
 from fairmend.network.rescaling import Rescaling, Scaling
 
@@ -96,9 +96,30 @@ class Description:
 
     def joined(self, fold: Fold, sources: Sequence[int]) -> int:
         """Add several affine layers, each of its own source, and their sum as the file computes it."""
-        parts = zip(fold.parts, sources, strict=True)
-        layers = [self.layer(part.name, part.weight, part.bias, [source]) for part, source in parts]
+        layers: list[int] = []
+        together: dict[str, int] = {}
+        for part, source in zip(fold.parts, sources, strict=True):
+            if part.slot is None:
+                layers.append(self.layer(part.name, part.weight, part.bias, [source]))
+                continue
+            if part.name not in together:
+                chosen = len(part.slot.columns) < part.slot.inputs
+                read = self.steps[source]["sources"][0] if chosen else source
+                together[part.name] = self._together([each for each in fold.parts if each.name == part.name], read)
+            layers.append(self.add("columns", [together[part.name]], indices=list(part.slot.rows)))
         return self._summed(fold.summed, layers)
+
+    def _together(self, parts: Sequence[Part], source: int) -> int:
+        """Add the layer that computes several parts at once."""
+        slots = [part.slot for part in parts if part.slot is not None]
+        first, count = parts[0], sum(len(slot.rows) for slot in slots)
+        weight = np.zeros((count, slots[0].inputs), first.weight.dtype)
+        bias = None if first.bias is None else np.zeros(count, first.weight.dtype)
+        for part, slot in zip(parts, slots, strict=True):
+            weight[np.ix_(slot.rows, slot.columns)] = part.weight
+            if bias is not None and part.bias is not None:
+                bias[list(slot.rows)] = part.bias
+        return self.layer(first.name, weight, bias, [source])
 
     def _summed(self, node: Summed, layers: Sequence[int]) -> int:
         if isinstance(node, int):

@@ -127,11 +127,24 @@ class DerivedBias:
         return DerivedBias(np.zeros(width), np.zeros(out))
 
 
+@dataclass(frozen=True)
+class Slot:
+    """Where one of several layers is in the matrix that computes all of them at once: its rows and columns.
+
+    ``inputs`` is how many columns that matrix has. Its other numbers in these rows are 0.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    inputs: int
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """One of several affine layers whose outputs, each times its factor, are added up to a network's output.
 
-    `block` is its number where it is one block of a layer whose blocks are stored together.
+    `block` is its number where it is one block of a layer whose blocks are stored together, `slot` its place where a
+    file computes several at once.
     """
 
     name: str
@@ -139,6 +152,7 @@ class Part:
     bias: FloatArray | None
     factor: float
     block: int | None = None
+    slot: Slot | None = None
 
 
 Summed = int | tuple[tuple[Norm, ...], tuple["Summed", ...]]

@@ -112,10 +112,14 @@ class Graph:
         return self._add(Sum(), sources, widths[0])
 
     def concatenate(self, *sources: int) -> int:
-        """Return values side by side."""
+        """Return values side by side; columns of one value, none of them twice, are one choice of them."""
         if len(sources) == 1:
             return sources[0]
-        return self._add(Concatenate(), sources, sum(self.width(source) for source in sources))
+        joined = self._add(Concatenate(), sources, sum(self.width(source) for source in sources))
+        origin, indices = self._origin(joined, range(self.width(joined)))
+        if origin == joined or len(set(indices)) < len(indices):
+            return joined
+        return self.columns(origin, indices)
 
     def columns(self, source: int, indices: Sequence[int]) -> int:
         """Return some columns of a value, in any order; one may occur more than once."""

@@ -281,7 +281,19 @@ _KEYS = {
     **dict.fromkeys(RANDOM, ("rate", "stddev", "seed", "noise_shape")),
 }  # fmt: skip
 OPERATION = "ops."  # before the kinds of operations on tensors, which may have the name of a layer
-_OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
+OF_NUMBERS = (  # operations on each number of a tensor
+    "Absolute", "Cos", "Exp", "Log", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Silu", "Sin", "Sqrt", "Square", "Tanh",
+)  # fmt: skip
+ALONG_AXES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Logsumexp", "Mean", "Sum"), ("axis", "keepdims")),
+    **dict.fromkeys(("Max", "Min"), ("axis", "keepdims", "initial")),
+}
+_OPERATIONS: dict[str, tuple[str, ...]] = {  # and their options
+    **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "GetItem", *OF_NUMBERS), ()),
+    "Concatenate": ("axis",),
+    **ALONG_AXES,
+}
+_MODULES = {"Logsumexp": "math", "Rsqrt": "math", **dict.fromkeys(("Relu", "Sigmoid", "Silu"), "nn")}  # not numpy
 _WEIGHTED = (
     "Dense", "BatchNormalization", "Normalization", "PReLU", "Embedding", "LayerNormalization", "RMSNormalization",
     "MultiHeadAttention", "EinsumDense",
@@ -371,7 +383,8 @@ def _check_last_axis(layers: list[Layer]) -> None:
         inner = layer.config.get("activation")
         kind, options = (inner["class_name"], inner["config"]) if type(inner) is dict else (layer.kind, layer.config)
         by_axis = kind in _BY_AXIS and options.get("axis", -1) not in (-1, [-1])
-        if kind == f"{OPERATION}GetItem" or kind in _BY_PLACE or by_axis:
+        by_place = kind in _BY_PLACE or kind.removeprefix(OPERATION) in ("GetItem", *ALONG_AXES)
+        if by_place or by_axis:
             raise CheckError(
                 f"{layer.where} counts axes from the first, and Keras 3.11 or later has one more after a "
                 "functional model in a Sequential. Use axis=-1, or save the model with the Keras that runs it"
@@ -429,7 +442,7 @@ def _layer(entry: Any, number: int, functional: bool, depth: int) -> Layer:
     if kind in ("Sequential", "Functional", "Model"):
         return _nested_model(entry, kind, where, depth)
     options = take(entry, "config", dict, where)
-    if functional and entry.get("module") == "keras.src.ops.numpy":
+    if functional and entry.get("module") == f"keras.src.ops.{_MODULES.get(kind, 'numpy')}":
         return _operation(entry, kind, options, where)
     if "compile_config" in entry or kind not in _KEYS or (kind == "InputLayer" and number and not functional):
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
@@ -445,7 +458,7 @@ def _operation(entry: dict[str, Any], kind: str, options: dict[str, Any], where:
     known = kind in _OPERATIONS and entry.get("registered_name") == kind
     if not known or entry.keys() & {"build_config", "compile_config"}:
         raise CheckError(f"{where} ({kind[:40]}) cannot be checked there; save the network as .onnx with fairmend")
-    only_keys(options, ("name", "axis") if kind == "Concatenate" else ("name",), where)
+    only_keys(options, ("name", *_OPERATIONS[kind]), where)
     nodes = take(entry, "inbound_nodes", list, where)
     given = [node.get("args") for node in nodes if type(node) is dict]
     if len(given) != 1 or len(nodes) != 1 or type(given[0]) is not list:

@@ -17,7 +17,9 @@ from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.model import Activation, Model
 from fairmend_check.kernel.operations.affine import Norm, batch_norm, scaling
 from fairmend_check.readers.keras_config import (
+    ALONG_AXES,
     ATTENDING,
+    OF_NUMBERS,
     OPERATION,
     RANDOM,
     Described,
@@ -128,6 +130,8 @@ class KerasGraph:
             return tensor
         if layer.kind in TOKEN_LAYERS:
             return TOKEN_LAYERS[layer.kind](self._tokens, layer, tensor, arrays)
+        if layer.kind.startswith(OPERATION) and kind in (*OF_NUMBERS, *ALONG_AXES):
+            return self._of_tensor(layer, kind, arguments, tensor)
         if layer.kind.startswith(OPERATION):
             return self._with_number(layer, kind, arguments, tensor)
         if layer.kind in _NORMS:
@@ -168,6 +172,41 @@ class KerasGraph:
         if divided:
             value, kind = self._tokens.values.inverse(value), "Multiply"
         return replace(tensor, value=self._graph.norm(value, _with_number(layer, kind, arguments)))
+
+    def _of_tensor(self, layer: Layer, kind: str, arguments: list[Any], tensor: Tensor) -> Tensor:
+        """Add a function of each number, or a sum, mean, largest number or logarithm of a sum along axes of a row."""
+        if arguments != [None]:
+            raise CheckError(f"{layer.where} ({kind}) is not called with one value")
+        if kind in OF_NUMBERS:
+            function = Activation("abs" if kind == "Absolute" else kind.lower())
+            return replace(tensor, value=self._graph.function(tensor.value, function))
+        given, rank = layer.config.get("axis"), len(tensor.shape)
+        axes: list[Any] = given if type(given) is list else [given]
+        if not all(type(axis) is int and -rank <= axis <= rank and axis for axis in axes):
+            raise CheckError(f"{layer.where} is not over axes of a row")
+        over = sorted({axis if axis > 0 else rank + 1 + axis for axis in axes})
+        keep = maybe(layer.config, "keepdims", bool, layer.where, False)
+        count = math.prod(tensor.shape[axis - 1] for axis in over)
+        if (
+            not over
+            or len(over) < len(axes)
+            or (len(over) == rank and not keep)
+            or layer.config.get("initial") is not None
+        ):
+            raise CheckError(f"{layer.where} is not over axes of a row, or has an initial value")
+        few = kind in ("Logsumexp", "Max", "Min")
+        if count > (64 if few else 2**13):
+            raise CheckError(f"{layer.where} is over too many numbers")
+        if kind == "Logsumexp":
+            tensor = replace(tensor, value=self._graph.function(tensor.value, Activation("exp")))
+        values = self._tokens.values
+        parts = values.parts(tensor, over)
+        largest = kind in ("Max", "Min")
+        value = values.largest(parts, smallest=kind == "Min") if largest else values.total(parts, mean=kind == "Mean")
+        if kind == "Logsumexp":
+            value = self._graph.function(value, Activation("log"))
+        sizes = enumerate(tensor.shape, start=1)
+        return Tensor.of(value, tuple(1 if axis in over else size for axis, size in sizes if keep or axis not in over))
 
     def _joined(self, layer: Layer, kind: str, tensors: list[Tensor]) -> Tensor:
         """Add a sum, mean, difference, product or maximum of values, or put values side by side."""

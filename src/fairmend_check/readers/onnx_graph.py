@@ -29,6 +29,7 @@ from fairmend_check.readers.axes import (
     elementwise_factors,
     factors,
     matrix_factors,
+    places,
     plain,
     reshaped,
     rows_axis,
@@ -48,7 +49,9 @@ _END = 2**31 - 1  # an end of a slice from here on means: all the rest
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
 _SELU = (float(np.float32(1.6732631921768188)), float(np.float32(1.0507010221481323)))
 
-_POWERS: dict[float | None, str] = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+_POWERS = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+_TERMS = {"ReduceL1": "abs", "ReduceL2": "square", "ReduceSumSquare": "square", "ReduceLogSumExp": "exp"}
+_OF_SUMS = {"ReduceL2": "sqrt", "ReduceLogSum": "log", "ReduceLogSumExp": "log"}
 
 
 @dataclass(frozen=True)
@@ -119,9 +122,10 @@ class OnnxGraph:
         try:
             self._convert(node)
         except CheckError as error:
-            self.entries[node.output] = error  # which counts unless a pattern has the node in it
+            for name in node.outputs or (node.output,):
+                self.entries[name] = error  # which counts unless a pattern has the node in it
             read = [self.types[name][1] for name in node.inputs if name in self.types]
-            element = ELEMENTS["bool"] if node.kind == "Greater" else self.element
+            element = ELEMENTS["bool"] if node.kind in ("Greater", "IsNaN") else self.element
             self.types[node.output] = element, next(iter(read), None)  # patterns keep the axes
 
     def entry(self, name: str, *, masked: bool = False) -> Entry:
@@ -242,10 +246,13 @@ class OnnxGraph:
         value = self.graph.affine(source, weight, wide)
         return self._out(value if norm is None else self.graph.norm(value, norm))
 
-    def _linear(self, entry: Entry, compute: Callable[[Tensor], Tensor], added: str = "") -> Entry:
+    def _linear(
+        self, entry: Entry, compute: Callable[[Tensor], Tensor], added: str = "", to: int | None = None
+    ) -> Entry:
         """Return what a linear node computes of a value and constants: an affine layer, found by the unit vectors.
 
-        ``added`` is the constant that the next node adds. Each number of the layer is one of a constant, or 0.
+        ``added`` is the constant that the next node adds, and ``to`` where the axis of the rows goes, if it moves. Each
+        number of the layer is one of a constant, or 0.
         """
         width, at = math.prod(plain(entry.dims)), rows_axis(entry.dims)
         rows, sizes = entry.dims[at], plain(entry.dims)
@@ -256,8 +263,9 @@ class OnnxGraph:
         result = compute(units.reshape(*sizes[:at], width * sizes[at], *sizes[at + 1 :]))
         if result.size > _MAX_NUMBERS:
             raise CheckError("a layer over axes is too large to be checked")
-        dims = (*result.shape[:at], rows, *result.shape[at + 1 :])
-        matrix = np.moveaxis(result.reshape(*result.shape[:at], width, sizes[at], *result.shape[at + 1 :]), at, 0)
+        out = at if to is None else to
+        dims = (*result.shape[:out], rows, *result.shape[out + 1 :])
+        matrix = np.moveaxis(result.reshape(*result.shape[:out], width, sizes[at], *result.shape[out + 1 :]), out, 0)
         bias = np.broadcast_to(self._added(added, dims), (matrix[0].size,)) if added else None
         matrix = matrix.reshape(width, -1).T + np.zeros((), dtype)  # -0.0, as of 0 times a negative number, is then 0.0
         return self._out(self.graph.affine(entry.value, matrix, bias), dims)
@@ -284,10 +292,11 @@ class OnnxGraph:
         constants, readers = [name in self.tensors for name in node.inputs], self.readers.get(node.output, [])
         if not any(constants):
             first, second = (self._numeric(name, node) for name in node.inputs)
+            first, second = self._aligned(first, second) if min(first.axes, second.axes) > 1 else (first, second)
             return self._product(first, second, matrix_factors(first.dims, second.dims))
         if constants[0]:
             left, entry = self._constant(node.inputs[0]), self._numeric(node.inputs[1], node)
-            if rows_axis(entry.dims) >= entry.axes - 2 or left.ndim < 2 or left.shape[-1] != entry.dims[-2]:
+            if rows_axis(entry.dims) == entry.axes - 2 or left.ndim < 2 or left.shape[-1:] != entry.dims[-2:][:1]:
                 raise CheckError("node MatMul multiplies from the left over rows, or by a matrix of another size")
             self._same_for_rows(left, entry)
             return self._linear(entry, lambda units: np.matmul(left, units))
@@ -301,7 +310,7 @@ class OnnxGraph:
         if entry.is_row and weight.ndim == 2:
             out = (Rows(), weight.shape[1])
             return self._affine(node, weight.T, self._added(added, out) if added else None)
-        if entry.axes < 2 or weight.ndim < 2 or weight.shape[-2] != entry.dims[-1]:
+        if entry.axes < 2 or not weight.ndim or weight.shape[-2:][0] != entry.dims[-1]:
             raise CheckError("node MatMul has a matrix of another size than its input")
         self._same_for_rows(weight, entry)
         return self._linear(entry, lambda units: np.matmul(units, weight), added)
@@ -333,14 +342,15 @@ class OnnxGraph:
         rows = parts[1 - side][rows_axis(entry.dims)] if len(parts[1 - side]) == entry.axes else ""
         if all(constants) or tensor.ndim != len(parts[side]) or not rows or rows in parts[side] or rows not in out:
             raise CheckError("node Einsum multiplies by a constant for each row, or of other axes")
-        if out.index(rows) != rows_axis(entry.dims) or any(name not in names for name in out):
-            raise CheckError("node Einsum moves the axis of the rows")
+        if any(name not in names for name in out):
+            raise CheckError("node Einsum gives an axis that no value has")
         sizes = dict(zip(parts[1 - side], entry.dims, strict=True))
         for name, size in zip(parts[side], tensor.shape, strict=True):
             if name not in out and size > 1 and sizes.get(name, 1) != size:  # runtimes do so in orders of their own
                 raise CheckError("node Einsum adds up numbers of its constant")
         operands = (lambda units: (tensor, units)) if side == 0 else (lambda units: (units, tensor))
-        return self._linear(entry, lambda units: np.einsum(f"{parts[0]},{parts[1]}->{out}", *operands(units)))
+        equation = f"{parts[0]},{parts[1]}->{out}"
+        return self._linear(entry, lambda units: np.einsum(equation, *operands(units)), to=out.index(rows))
 
     def _arithmetic(self, node: Node) -> Entry:
         """Read a sum, difference, product or quotient of each column with constants, or a sum of two values."""
@@ -364,7 +374,7 @@ class OnnxGraph:
         entry = self._widened(entry, name)
         row = self._added if node.kind in ("Add", "Sub") else self._row
         value = row(name, entry.dims).astype(np.float64)
-        if node.kind == "Add" and np.isneginf(value).any():
+        if node.kind == "Add" and self._hides(value).any():
             return self._masked(entry, value)
         if node.kind == "Div" and constants[0]:
             inverse = self._values.inverse(entry.value)
@@ -377,9 +387,13 @@ class OnnxGraph:
         shift = {"Add": value, "Sub": value if constants[0] else -value}.get(node.kind)
         return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
 
+    def _hides(self, mask: Tensor) -> NDArray[np.bool_]:
+        """Return where a mask leaves scores out: -infinity, or the least number of the type."""
+        return np.asarray(mask <= -np.finfo(np.float32 if self.element == ELEMENTS["float32"] else np.float64).max)
+
     def _masked(self, entry: Entry, added: Tensor) -> Entry:
         """Return scores over tokens to which a mask is added, with -infinity for what a softmax leaves out."""
-        hidden = np.isneginf(added)
+        hidden = self._hides(added)
         if entry.is_row or hidden.size != math.prod(plain(entry.dims)):
             raise CheckError("node Add adds -infinity, which cannot be checked there")
         rest = np.where(hidden, 0.0, added)
@@ -390,8 +404,12 @@ class OnnxGraph:
         """Read a constant choice between a value and constants: a mask, or numbers that are filled in."""
         condition = self.tensors.get(node.inputs[0])
         constants = [name in self.tensors for name in node.inputs[1:]]
-        if condition is None or condition.dtype != np.bool_ or sum(constants) != 1:
-            raise CheckError("node Where does not choose between a value and a constant by a constant")
+        if condition is None and self._is_softmax_without_nan(node):
+            return self._numeric(node.inputs[2], node)
+        if condition is None or condition.dtype != np.bool_ or sum(constants) == 2:
+            raise CheckError("node Where does not choose between values by a constant")
+        if not any(constants):
+            return self._one_of_two(condition, *(self._numeric(name, node) for name in node.inputs[1:]))
         entry = self._numeric(node.inputs[1 + constants.index(False)], node)
         sizes, at = plain(entry.dims), rows_axis(entry.dims)
         wide = condition.reshape((1,) * max(0, entry.axes - condition.ndim) + condition.shape)
@@ -403,12 +421,36 @@ class OnnxGraph:
             raise CheckError("node Where has a condition of another shape than its value")
         filled = np.broadcast_to(wide if constants[0] else ~wide, sizes)
         number = np.broadcast_to(self._row(node.inputs[1 + constants.index(True)], entry.dims), (filled.size,))
-        if np.isneginf(number[filled.reshape(-1)]).all() and not entry.is_row:
+        if self._hides(number[filled.reshape(-1)]).all() and not entry.is_row:
             return replace(entry, hidden=filled)
         if not np.isfinite(number).all():
             raise CheckError("node Where fills in numbers that are not finite")
         gain, shift = np.where(filled.reshape(-1), 0.0, 1.0), np.where(filled.reshape(-1), number.astype(float), 0.0)
         return replace(entry, value=self.graph.norm(entry.value, scaling(0.0, gain, shift)))
+
+    def _is_softmax_without_nan(self, node: Node) -> bool:
+        """Return whether the node puts 0 where a softmax is not a number, as PyTorch exports masked attention.
+
+        It is a number wherever inference has an error bound: a mask must not hide all, and scores must not overflow.
+        """
+        test, softmax = (self.nodes.get(node.inputs[place]) for place in (0, 2))
+        if test is None or softmax is None or (test.kind, softmax.kind) != ("IsNaN", "Softmax"):
+            return False
+        return test.inputs[0] == node.inputs[2] and self.number(node.inputs[1]) == 0
+
+    def _one_of_two(self, condition: Tensor, first: Entry, second: Entry) -> Entry:
+        """Return the numbers of one of two values, as a constant says for each of a row."""
+        first, second = self._aligned(first, second)
+        dims = broadcast(first.dims, second.dims)
+        wide = condition.reshape((1,) * max(0, len(dims) - condition.ndim) + condition.shape)
+        if wide.ndim != len(dims) or wide.shape[rows_axis(dims)] != 1:
+            raise CheckError("node Where has a condition of another shape than its values")
+        if any(n not in (1, size) for n, size in zip(wide.shape, plain(dims), strict=True)):
+            raise CheckError("node Where has a condition of another shape than its values")
+        a, b = (self._stretched_to(each, dims) for each in (first, second))
+        numbers = places(dims)
+        chosen = np.where(wide, numbers, numbers + numbers.size).reshape(-1).tolist()
+        return self._out(self.graph.columns(self.graph.concatenate(a, b), chosen), dims)
 
     def _normalised(self, name: str, epsilon: float, centred: bool) -> Entry:
         """Return a normalisation along the last axis that is written as several nodes."""
@@ -428,7 +470,10 @@ class OnnxGraph:
 
     def _widened(self, entry: Entry, name: str) -> Entry:
         """Return a value with its axes of size 1 repeated, where a constant has more numbers."""
-        tensor, sizes = self._constant(name), plain(entry.dims)
+        return self._widened_to(entry, self._constant(name))
+
+    def _widened_to(self, entry: Entry, tensor: Tensor) -> Entry:
+        sizes = plain(entry.dims)
         wide = (*(1,) * (entry.axes - tensor.ndim), *tensor.shape)
         if len(wide) > len(sizes) or wide[rows_axis(entry.dims)] != 1:
             return entry
@@ -438,6 +483,11 @@ class OnnxGraph:
     def _stretched_to(self, entry: Entry, dims: Dims) -> int:
         """Return a value with its axes of size 1 repeated, to these."""
         return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(dims))).value
+
+    def _aligned(self, *entries: Entry) -> list[Entry]:
+        """Return values with as many axes each: those before the first have size 1."""
+        most = max(entry.axes for entry in entries)
+        return [replace(entry, dims=(*(1,) * (most - entry.axes), *entry.dims)) for entry in entries]
 
     def _extreme(self, node: Node) -> Entry:
         """Read the largest or smallest of values and constants: b + relu(a - b), a - relu(a - b)."""
@@ -452,7 +502,7 @@ class OnnxGraph:
                 number = self._row(name, found.dims).astype(np.float64)
                 found = replace(found, value=self._limited(found.value, number, smallest=smallest))
                 continue
-            other = self._numeric(name, node)
+            found, other = self._aligned(found, self._numeric(name, node))
             dims = broadcast(found.dims, other.dims)
             negative = replace(other, value=self._values.negative(other.value))
             a, b, less = (self._stretched_to(each, dims) for each in (found, other, negative))
@@ -473,6 +523,7 @@ class OnnxGraph:
 
     def _combined(self, node: Node, first: Entry, second: Entry) -> Entry:
         """Return the sum, the difference, the product or the quotient of two values."""
+        first, second = self._aligned(first, second)
         if node.kind == "Div":
             second = replace(second, value=self._values.inverse(second.value))
         if node.kind in ("Mul", "Div"):
@@ -492,14 +543,15 @@ class OnnxGraph:
         return replace(entry, value=self._values.negative(entry.value))
 
     def _total(self, node: Node) -> Entry:
-        entries = [self._numeric(name, node) for name in node.inputs]
-        if any(entry.dims != entries[0].dims for entry in entries):
-            raise CheckError(f"node {node.kind} adds up values of different axes")
-        value = self._values.total([entry.value for entry in entries], mean=node.kind == "Mean")
-        return replace(entries[0], value=value)
+        entries = self._aligned(*(self._numeric(name, node) for name in node.inputs))
+        dims = entries[0].dims
+        for entry in entries:
+            dims = broadcast(dims, entry.dims)
+        value = self._values.total([self._stretched_to(each, dims) for each in entries], mean=node.kind == "Mean")
+        return self._out(value, dims)
 
     def _reduced(self, node: Node) -> Entry:
-        """Read the sum, mean, maximum or minimum of the parts along axes."""
+        """Read a sum, mean, norm, maximum or minimum of the parts along axes."""
         axes = self._whole_numbers(node.inputs[1]) if len(node.inputs) == 2 else list(node.attributes["axes"])
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
@@ -510,13 +562,17 @@ class OnnxGraph:
         if len(over) != len(axes) or not over:
             raise CheckError(f"node {node.kind} is over other axes than can be checked")
         largest, count = node.kind in ("ReduceMax", "ReduceMin"), math.prod(plain(entry.dims)[axis] for axis in over)
-        if count > (_MOST_COMPARED if largest else _MOST_UNITS):
+        if count > (_MOST_COMPARED if largest or node.kind == "ReduceLogSumExp" else _MOST_UNITS):
             raise CheckError(f"node {node.kind} is over too many numbers")
+        if node.kind in _TERMS:
+            entry = replace(entry, value=self.graph.function(entry.value, Activation(_TERMS[node.kind])))
         parts = self._values.parts(entry, over)
         if largest:
             value = self._values.largest(parts, smallest=node.kind == "ReduceMin")
         else:
             value = self._values.total(parts, mean=node.kind == "ReduceMean")
+        if node.kind in _OF_SUMS:  # of a few numbers, the bounds of exp and log cover a largest one that is subtracted
+            value = self.graph.function(value, Activation(_OF_SUMS[node.kind]))
         kept = tuple(1 if axis in over else size for axis, size in enumerate(entry.dims) if keep or axis not in over)
         return self._out(value, kept)
 
@@ -585,7 +641,8 @@ class OnnxGraph:
         """Return the softmax of what each group (groups, size) sees, and 0 times the rest.
 
         Groups that see the same are one softmax, in the order of the first of each. The rest counts: a program adds
-        -infinity to it, and makes NaN of what has overflowed.
+        -infinity to it, and makes NaN of what has overflowed; or it adds the least number, which hides what is not as
+        large. So each number of the rest is added to the first one that its group sees, and both must be small.
         """
         sets: dict[bytes, list[int]] = {}
         for group, row in enumerate(seen):
@@ -601,7 +658,10 @@ class OnnxGraph:
             start += numbers.size
         rest = np.flatnonzero(~seen)
         if rest.size:
-            parts.append(self.graph.norm(self.graph.columns(value, rest.tolist()), scaling(0.0, 0.0, None)))
+            seen_first = np.arange(len(seen)) * seen.shape[1] + seen.argmax(axis=1)
+            beside = self.graph.columns(value, np.repeat(seen_first, (~seen).sum(axis=1)).tolist())
+            both = self.graph.sum(self.graph.columns(value, rest.tolist()), beside)
+            parts.append(self.graph.norm(both, scaling(0.0, 0.0, None)))
         back[~seen] = start + np.arange(rest.size)
         return self.graph.columns(self.graph.concatenate(*parts), back.reshape(-1).tolist())
 
@@ -634,12 +694,23 @@ class OnnxGraph:
             return Activation("gelu" if given["approximate"] == "none" else "gelu_tanh")
         if node.kind == "HardSwish" and self.element != ELEMENTS["float32"]:
             raise CheckError("node HardSwish is defined by 1/6 in float32, which is another number in float64")
-        if node.kind == "Pow":
-            exponent = self.number(node.inputs[1])
-            if exponent not in _POWERS:
-                raise CheckError("node Pow has another exponent than 2, 0.5, -0.5 and -1")
-            return Activation(_POWERS[exponent])
         return Activation(node.kind.lower())
+
+    def _power(self, node: Node) -> Entry:
+        exponents = self.tensors.get(node.inputs[1])
+        listed = [] if exponents is None or exponents.dtype.kind not in "if" else np.unique(exponents).tolist()
+        if exponents is None or len(listed) != 1 or float(listed[0]) not in (3, 1, *_POWERS):
+            raise CheckError("node Pow has another exponent than 3, 2, 1, 0.5, -0.5 and -1")
+        entry, power = self._widened_to(self._numeric(node.inputs[0], node), exponents), float(listed[0])
+        if exponents.ndim > entry.axes:
+            raise CheckError("node Pow adds axes, which cannot be checked")
+        if power == 1:
+            return entry
+        value = self.graph.function(entry.value, Activation(_POWERS.get(power, "square")))
+        if power == 3:
+            square = replace(entry, value=value)
+            return self._product(square, entry, elementwise_factors(entry.dims, entry.dims))
+        return replace(entry, value=value)
 
     def _clip(self, node: Node) -> Activation:
         if node.given and len(node.inputs) > 1:
@@ -675,10 +746,10 @@ class OnnxGraph:
 
     def _flatten(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
-        if entry.axes == 1 or entry.dims[0] != Rows():
-            raise CheckError("node Flatten reads a value that is not rows")
-        node.expect("axis", 1, 1 - entry.axes)
-        return replace(entry, dims=(Rows(), math.prod(plain(entry.dims))))
+        axis = node.attributes["axis"] + (entry.axes if node.attributes["axis"] < 0 else 0)
+        if entry.axes == 1 or not rows_axis(entry.dims) < axis <= entry.axes:
+            raise CheckError("node Flatten reads a value that is not rows, or merges rows with others")
+        return replace(entry, dims=reshaped(entry.dims, [-1, math.prod(plain(entry.dims[axis:]))]))
 
     def _reshape(self, node: Node) -> Entry:
         entry, name = self.entry(node.inputs[0]), node.inputs[1]
@@ -741,8 +812,7 @@ class OnnxGraph:
             row = self._row(node.inputs[0], dims)
             return self._constant_row(np.broadcast_to(row, (math.prod(plain(dims)),)), dims)
         entry = self.entry(node.inputs[0])
-        if len(shape) > entry.axes:
-            raise CheckError("node Expand adds axes, which cannot be checked")
+        entry = replace(entry, dims=(*(1,) * (len(shape) - entry.axes), *entry.dims))
         wide, at = (*(1,) * (entry.axes - len(shape)), *shape), rows_axis(entry.dims)
         stretched = broadcast(entry.dims, (*wide[:at], entry.dims[at] if wide[at] == 1 else wide[at], *wide[at + 1 :]))
         return self._values.moved(entry, lambda numbers: np.broadcast_to(numbers, plain(stretched)))
@@ -773,15 +843,47 @@ class OnnxGraph:
             value = self._values.looked_up(entry.value, self._constant(node.inputs[0]))
             return self._out(value, (*entry.dims, table.shape[1]))
         entry, indices = self.entry(node.inputs[0]), self.tensors.get(node.inputs[1])
-        if indices is None or indices.dtype != np.int64 or indices.ndim > 1:
+        if indices is None or indices.dtype != np.int64:
             raise CheckError("node Gather chooses what cannot be checked")
         at = axis_of(axis, entry.dims, node.kind)
         size = plain(entry.dims)[at]
         if not indices.size or not ((-size <= indices) & (indices < size)).all():
             raise CheckError("node Gather chooses columns that there are not")
         rows = rows_axis(entry.dims)
-        rows -= rows > at and not indices.ndim  # a single one takes its axis away
+        rows += indices.ndim - 1 if rows > at else 0
         return self._values.moved(entry, lambda numbers: np.take(numbers, indices, axis=at), rows)
+
+    def _gather_nd(self, node: Node) -> Entry:
+        """Read a choice along the first axes, which are not that of the rows."""
+        entry, indices = self.entry(node.inputs[0]), self.tensors.get(node.inputs[1])
+        node.expect("batch_dims", 0)
+        if indices is None or indices.dtype != np.int64 or not indices.ndim or not indices.size:
+            raise CheckError("node GatherND chooses what cannot be checked")
+        depth, at = indices.shape[-1], rows_axis(entry.dims)
+        sizes = np.array(plain(entry.dims)[:depth])
+        if at < depth or not ((-sizes <= indices) & (indices < sizes)).all():
+            raise CheckError("node GatherND chooses among the rows, or numbers that there are not")
+        chosen = tuple(np.moveaxis(indices, -1, 0))
+        return self._values.moved(entry, lambda numbers: numbers[chosen], at - depth + indices.ndim - 1)
+
+    def _tile(self, node: Node) -> Entry:
+        entry, times = self.entry(node.inputs[0]), self._whole_numbers(node.inputs[1])
+        if len(times) != entry.axes or times[rows_axis(entry.dims)] != 1 or min(times) < 1:
+            raise CheckError("node Tile repeats the rows, or cannot be checked")
+        if math.prod(times) * math.prod(plain(entry.dims)) > _MAX_NUMBERS:
+            raise CheckError("node Tile makes too many numbers")
+        return self._values.moved(entry, lambda numbers: np.tile(numbers, times))
+
+    def _in_every_row(self, node: Node) -> Entry:
+        """Read a ConstantOfShape with the number of rows among its sizes."""
+        sizes, value = self._sizes(node.inputs[0]), node.attributes["value"]
+        number = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
+        others = [size for size in sizes if not isinstance(size, Rows)]
+        if len(others) != len(sizes) - 1 or Rows() not in sizes or min(others, default=1) < 1:
+            raise CheckError("node ConstantOfShape does not give a constant for each row")
+        if number.size != 1 or ELEMENTS.get(number.dtype.name) != self.element or math.prod(others) > _MAX_NUMBERS:
+            raise CheckError("node ConstantOfShape gives a constant that cannot be checked")
+        return self._constant_row(np.full(math.prod(others), number.reshape(())), tuple(sizes))
 
     def _one_hot(self, node: Node) -> Entry:
         entry, depth = self.entry(node.inputs[0]), self._whole_numbers(node.inputs[1])
@@ -818,8 +920,9 @@ class OnnxGraph:
         parts, whole = len(node.outputs), plain(entry.dims)[at]
         if len(node.inputs) == 2 and not node.given - {"axis"}:
             sizes = self._whole_numbers(node.inputs[1])
-        elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0, parts) and not whole % parts:
-            sizes = [whole // parts] * parts  # of equal size
+        elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0 if not whole % parts else parts, parts):
+            most = -(-whole // parts)  # of equal size, but for the last
+            sizes = [min(most, whole - number * most) for number in range(parts)]
         else:
             raise CheckError("node Split is not one of columns into given sizes")
         if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != plain(entry.dims)[at]:
@@ -853,7 +956,7 @@ class OnnxGraph:
 
 
 _FUNCTIONS = (
-    "Abs", "Celu", "Clip", "Cos", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Pow",
+    "Abs", "Celu", "Clip", "Cos", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish",
     "PRelu", "Reciprocal", "Relu", "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh",
 )  # fmt: skip
 _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
@@ -864,6 +967,8 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
     **dict.fromkeys(("Max", "Min"), OnnxGraph._extreme),
     **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
+    **dict.fromkeys((*_TERMS, *_OF_SUMS), OnnxGraph._reduced),
+    "Pow": OnnxGraph._power,
     "BatchNormalization": OnnxGraph._batch_norm,
     "Scaler": OnnxGraph._scaler,
     **dict.fromkeys(_FUNCTIONS, OnnxGraph._activation),
@@ -879,6 +984,9 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Unsqueeze": OnnxGraph._unsqueeze,
     "Concat": OnnxGraph._concat,
     "Gather": OnnxGraph._gather,
+    "GatherND": OnnxGraph._gather_nd,
+    "Tile": OnnxGraph._tile,
+    "ConstantOfShape": OnnxGraph._in_every_row,
     "OneHot": OnnxGraph._one_hot,
     "Slice": OnnxGraph._slice,
 }

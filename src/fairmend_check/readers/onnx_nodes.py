@@ -29,15 +29,16 @@ _MANY = tuple(range(1, 1001))
 _INFINITY = float("inf")
 _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     **dict.fromkeys((
-        "Abs", "Cos", "Erf", "Exp", "HardSwish", "Identity", "Log", "Mish", "Neg", "Reciprocal", "Relu",
+        "Abs", "Cos", "Erf", "Exp", "HardSwish", "Identity", "IsNaN", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu",
         "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh",
     ), ((1,), {})),
     **dict.fromkeys((
         "Add", "ArrayFeatureExtractor", "Div", "Equal", "Expand", "Greater", "MatMul", "Mul", "PRelu", "Pow",
-        "Sub",
+        "Sub", "Tile",
     ), ((2,), {})),
     **dict.fromkeys((
-        "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum",
+        "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+        "ReduceSum", "ReduceSumSquare",
     ), ((1, 2), {"axes": [], "keepdims": 1, "noop_with_empty_axes": 0})),
     **dict.fromkeys(("Celu", "Elu"), ((1,), {"alpha": 1.0})),
     **dict.fromkeys(("LogSoftmax", "Softmax"), ((1,), {"axis": -1})),
@@ -57,6 +58,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Einsum": ((2,), {"equation": ""}),
     "Flatten": ((1,), {"axis": 1}),
     "Gather": ((2,), {"axis": 0}),
+    "GatherND": ((2,), {"batch_dims": 0}),
     "Gelu": ((1,), {"approximate": "none"}),
     "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     "HardSigmoid": ((1,), {"alpha": float(np.float32(0.2)), "beta": 0.5}),
@@ -72,6 +74,7 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Slice": ((3, 4, 5), {}),
     "Split": ((1, 2), {"axis": 0, "num_outputs": 0}),
     "Transpose": ((1,), {"perm": []}),
+    "Trilu": ((1, 2), {"upper": 1}),
     "Where": ((3,), {}),
     "ZipMap": ((1,), {"classlabels_int64s": [], "classlabels_strings": []}),
 }  # fmt: skip

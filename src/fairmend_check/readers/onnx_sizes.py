@@ -20,6 +20,8 @@ Tensor = NDArray[Any]
 Sizes = NDArray[np.object_]  # of whole numbers and Rows, with one axis or none
 
 _MOST = 2**10  # numbers that are computed with
+_MASKS = ("Equal", "Expand", "Not", "Trilu", "Where")  # also of matrices, as exporters write masks
+_MOST_OF_MASKS = 2**16
 _FLOATS = {ELEMENTS["float32"]: np.float32, ELEMENTS["float64"]: np.float64}
 _INT64 = ELEMENTS["int64"]
 
@@ -45,10 +47,13 @@ def compute_sizes(node: Node, given: Sequence[Sizes | Tensor | None]) -> Sizes |
     if compute is None or any(each is None for each in given):
         return None
     inputs = [each for each in given if each is not None]
-    if any(each.size > _MOST or each.ndim > 1 for each in inputs):
+    most = _MOST_OF_MASKS if node.kind in _MASKS else _MOST
+    if any(each.size > most or (each.ndim > 1 and node.kind not in _MASKS) for each in inputs):
         return None
+    if node.kind in ("ConstantOfShape", "Expand") and inputs[-1].dtype == object:
+        return None  # a value for each row
     found = compute(node.attributes, inputs)
-    if found.size > _MOST:
+    if found.size > most:
         raise CheckError(f"node {node.kind} computes too many sizes")
     return found
 
@@ -99,6 +104,12 @@ def _times(first: Any, second: Any) -> Any:
             raise CheckError("the number of rows is multiplied by a number that is not positive")
         return Rows(rows.times * number)
     return first * second
+
+
+def _less(first: Any, second: Any) -> Any:
+    if isinstance(first, Rows) or isinstance(second, Rows):
+        raise CheckError("a number is subtracted from that of the rows")
+    return first - second
 
 
 def _over(first: Any, second: Any) -> Any:
@@ -199,15 +210,57 @@ def _filled(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
 
 
 def _where(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
-    chosen = np.broadcast_arrays(*inputs)
-    if chosen[0].dtype != np.bool_ or any(each.dtype.kind not in "iO" for each in chosen[1:]):
-        raise CheckError("node Where does not choose whole numbers by truth values")
+    chosen = _together(*inputs)
+    if chosen[0].dtype != np.bool_:
+        raise CheckError("node Where does not choose by truth values")
+    if chosen[1].dtype == chosen[2].dtype and chosen[1].dtype.kind == "f":
+        return np.where(*chosen)
+    if any(each.dtype.kind not in "iO" for each in chosen[1:]):
+        raise CheckError("node Where does not choose numbers of one type")
     triples = zip(*(each.flat for each in chosen), strict=True)
     return _objects([_plain(first if truth else second) for truth, first, second in triples], chosen[0].shape)
 
 
+def _together(*arrays: Tensor) -> list[Tensor]:
+    """Return arrays in one shape."""
+    shape = np.broadcast_shapes(*(each.shape for each in arrays))
+    if np.prod(shape) > _MOST_OF_MASKS:
+        raise CheckError("nodes compute constants that are too large")
+    return [np.broadcast_to(each, shape) for each in arrays]
+
+
+def _expanded(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
+    if not 0 < int(np.prod(_whole(inputs[1]))) <= _MOST_OF_MASKS:
+        raise CheckError("node Expand makes a constant that cannot be checked")
+    return _together(inputs[0], np.empty(_whole(inputs[1]), np.bool_))[0]
+
+
+def _triangle(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
+    places = _whole(inputs[1]) if len(inputs) == 2 else [0]
+    if inputs[0].ndim < 2 or len(places) != 1 or attributes["upper"] not in (0, 1):
+        raise CheckError("node Trilu is not of a constant matrix")
+    return np.triu(inputs[0], places[0]) if attributes["upper"] else np.tril(inputs[0], places[0])
+
+
+def _not(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
+    if inputs[0].dtype != np.bool_:
+        raise CheckError("node Not is not of truth values")
+    return ~inputs[0]
+
+
+def _product(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
+    """Return the product of a few sizes."""
+    sizes, axes = _whole(inputs[0]), _whole(inputs[1]) if len(inputs) == 2 else list(attributes["axes"])
+    if inputs[0].ndim != 1 or axes not in ([], [0], [-1]) or not 0 < len(sizes) < 4:
+        raise CheckError("node ReduceProd is not of a few sizes")
+    if attributes["noop_with_empty_axes"] or attributes["keepdims"] not in (0, 1) or max(map(abs, sizes)) > 2**20:
+        raise CheckError("node ReduceProd is not of a few sizes")
+    return np.full((1,) * attributes["keepdims"], np.prod(sizes), np.int64)
+
+
 _NODES: dict[str, Callable[[Mapping[str, Any], list[Tensor]], Tensor]] = {
     "Add": lambda attributes, inputs: _each(inputs, _add),
+    "Sub": lambda attributes, inputs: _each(inputs, _less),
     "Mul": lambda attributes, inputs: _each(inputs, _times),
     "Div": lambda attributes, inputs: _each(inputs, _over),
     "Mod": lambda attributes, inputs: _each(inputs, _rest),
@@ -222,4 +275,8 @@ _NODES: dict[str, Callable[[Mapping[str, Any], list[Tensor]], Tensor]] = {
     "Sqrt": _square_root,
     "ConstantOfShape": _filled,
     "Where": _where,
+    "Expand": _expanded,
+    "Trilu": _triangle,
+    "Not": _not,
+    "ReduceProd": _product,
 }

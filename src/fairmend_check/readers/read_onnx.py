@@ -266,7 +266,9 @@ def _check_value(info: Message, graph: OnnxGraph, types: dict[str, ValueType], *
     computed = types.get(name)
     if name in graph.tensors:
         tensor = graph.tensors[name]
-        agrees = (element, shape) == (ELEMENTS[tensor.dtype.name], list(tensor.shape))
+        known = [size for size, declared in zip(tensor.shape, shape, strict=False) if not inside or declared != ""]
+        agrees = element == ELEMENTS[tensor.dtype.name] and len(shape) == tensor.ndim
+        agrees = agrees and known == [declared for declared in shape if not inside or declared != ""]
     elif isinstance(computed, tuple):
         agrees = element == computed[0] and (computed[1] is None or _fits(shape, computed[1], graph.rows, inside))
     elif computed is not None:

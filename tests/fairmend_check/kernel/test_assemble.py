@@ -166,3 +166,19 @@ def test_what_does_not_fit_is_refused(build, reason):
 
     with pytest.raises(CheckError, match=reason):
         finished(Graph(3))
+
+
+def test_columns_side_by_side_are_one_choice_unless_one_is_there_twice():
+    """Files put parts side by side and take them apart again in other orders: the network is the same."""
+    digests = []
+    for parts in ([[2, 0], [1]], [[2], [0, 1]], [[2, 0, 1]]):
+        graph = Graph(3)
+        hidden = graph.function(graph.affine(graph.input, np.eye(3, dtype=np.float32)), RELU)
+        joined = graph.concatenate(*(graph.columns(hidden, part) for part in parts))
+        digests.append(network_digest(graph.finish(graph.affine(joined, np.ones((1, 3), np.float32)))))
+    assert len(set(digests)) == 1
+    graph = Graph(2)
+    twice = graph.concatenate(*(graph.columns(graph.input, part) for part in ([1, 0], [0])))
+    assert graph.width(twice) == 3
+    whole = graph.concatenate(*(graph.columns(graph.input, part) for part in ([0], [1])))
+    assert whole == graph.input

@@ -109,6 +109,61 @@ class Builder:
         mean = self.node("ReduceMean", name, axes=[axis], keepdims=1, shape=kept)
         self.node("Sub" if self.rng.random() < 0.5 else "Mul", name, mean, shape=shape)
 
+    def measure(self):
+        axis = self.axis()
+        kind = str(self.rng.choice(["L1", "L2", "LogSumExp", "SumSquare"]))
+        shape = tuple(1 if other == axis else size for other, size in enumerate(self.shape))
+        name = self.name
+        if kind == "L2":  # a root, not of 0
+            above = self.node("Softplus", name, shape=self.shape)
+            name = self.node("Add", above, self.constant(np.float32(1)), shape=self.shape)
+        self.node(f"Reduce{kind}", name, axes=[axis], keepdims=1, shape=shape)
+
+    def power(self):
+        exponent = self.constant(np.full([1] * int(self.rng.integers(1, len(self.shape) + 1)), 3, np.float32))
+        self.node("Pow", self.node("Tanh", self.name, shape=self.shape), exponent, shape=self.shape)
+
+    def tile(self):
+        axis = self.axis()
+        shape = (*self.shape[:axis], 2 * self.shape[axis], *self.shape[axis + 1 :])
+        if math.prod(size or 1 for size in shape) <= 96:
+            times = self.constant(np.array([2 if other == axis else 1 for other in range(len(shape))], np.int64))
+            self.node("Tile", self.name, times, shape=shape)
+
+    def gather_nd(self):
+        at = self.rows()
+        if not at:
+            return
+        places = np.stack([self.rng.integers(-size, size, size=3) for size in self.shape[:at]], axis=-1)
+        self.node("GatherND", self.name, self.constant(places), shape=(3, *self.shape[at:]))
+
+    def one_of_two(self):
+        condition = self.constant(self.rng.random([1 if size is None else size for size in self.shape]) < 0.5)
+        shape, name = self.shape, self.name
+        self.node("Where", condition, name, self.node("Neg", name, shape=shape), shape=shape)
+
+    def vector(self):
+        if self.shape[-1] is not None and len(self.shape) > 2:
+            weight = self.constant((self.rng.normal(size=self.shape[-1]) * 0.5).astype(np.float32))
+            self.node("MatMul", self.name, weight, shape=self.shape[:-1])
+
+    def triangle(self):
+        if None in self.shape[-2:]:
+            return
+        below = self.constant(np.array(0, np.int64))
+        ones = self.constant(np.ones(self.shape[-2:], np.float32))
+        zero, least = self.constant(np.float32(0)), self.constant(np.finfo(np.float32).min)
+        shape, name = self.shape, self.name
+        part = self.node("Equal", self.node("Trilu", ones, below, shape=(), upper=0), zero, shape=())
+        masked = self.node("Add", name, self.node("Where", part, least, zero, shape=()), shape=shape)
+        self.node("Softmax", masked, axis=-1, shape=shape)
+
+    def every_row(self):
+        shape, name = self.shape, self.name
+        sizes = self.node("Shape", name, shape=())
+        value = numpy_helper.from_array(np.array([0.5], np.float32))
+        self.node("Mul", self.node("ConstantOfShape", sizes, shape=shape, value=value), name, shape=shape)
+
     def softmax(self):
         self.node("Softmax", self.name, axis=self.axis(), shape=self.shape)
 
@@ -154,7 +209,8 @@ class Builder:
 
 
 STEPS = ("reshape", "transpose", "gather", "slice", "unsqueeze", "double", "gated", "means", "softmax", "layer_norm")
-STEPS += ("matmul", "attention", "merged", "reshape", "transpose")
+STEPS += ("matmul", "attention", "merged", "reshape", "transpose", "measure", "power", "tile", "gather_nd")
+STEPS += ("one_of_two", "vector", "triangle", "every_row")
 
 
 def test_random_graphs_are_read_as_they_are_computed(tmp_path):
@@ -172,6 +228,8 @@ def test_random_graphs_are_read_as_they_are_computed(tmp_path):
         off = 1e-3 * (1 + np.abs(found))
         assert ((low <= found + off) & (found - off <= high)).all(), seed
         assert (high - low <= off).all(), seed
+        (tmp_path / "m.onnx").write_bytes(content)
+        assert network_digest(kernel_model(load_network(tmp_path / "m.onnx"))) == network_digest(model), seed
         read += 1
     assert read == 120
 
@@ -281,7 +339,7 @@ def test_a_constant_that_a_node_chooses_keeps_its_digits(kind, tmp_path):
     for exponent in (2.0, 2.5):
         constants = {"c": np.array([exponent], np.float32), "i": np.array(0, np.int64), "t": np.array([True])}
         used = {name: constants[name] for name in dict.fromkeys(first)}
-        if kind == "Gather" and exponent == 2.0:
+        if exponent == 2.0:
             assert [str(each) for each in read_onnx(saved(nodes, used), tmp_path).activations] == ["square"]
             continue
         with pytest.raises(CheckError, match=r"another exponent|whole numbers"):
@@ -413,23 +471,31 @@ def test_of_one_row_a_squeeze_without_axes_takes_the_axis_of_the_rows(tmp_path):
         load_network(tmp_path / "m.onnx")
 
 
-def test_what_a_mask_hides_counts_where_it_overflows(tmp_path):
-    """The file adds -infinity to exp(x), and makes NaN of infinity: the hidden number was once left out altogether."""
+LEAST = np.finfo(np.float32).min
+
+
+@pytest.mark.parametrize(("least", "grows"), [(-np.inf, "b"), (LEAST, "b"), (LEAST, "a")])
+def test_what_a_mask_hides_counts_where_it_overflows(least, grows, tmp_path):
+    """The file adds -infinity to exp(x), and makes NaN of infinity: the hidden number was once left out altogether.
+
+    With the least number, it would hide no score that is larger by as much, or none if those that are seen are as low.
+    """
     nodes = [
         helper.make_node("Split", ["x"], ["a", "b"], axis=1),
-        node("Exp", "b", "e"),
-        node("Concat", "a,e", "c", axis=1),
+        node("Exp", grows, "e"),
+        *([node("Neg", "e", "f")] if grows == "a" else []),
+        node("Concat", "a,e" if grows == "b" else "f,b", "c", axis=1),
         node("Reshape", "c,tokens", "r"),
         node("Add", "r,mask", "scores"),
         node("Softmax", "scores", "s", axis=-1),
         node("Reshape", "s,back", "q"),
         node("Mul", "q,ramp", "y"),
     ]
-    mask = np.repeat([0, -np.inf], COLUMNS // 2).astype(np.float32)
+    mask = np.repeat([0, least], COLUMNS // 2).astype(np.float32)
     content = saved(nodes, {"mask": mask} | whole(tokens=[-1, 1, COLUMNS]) | BACK)
     model = read_onnx(content, tmp_path)
     assert is_read_as_it_runs(content, tmp_path, 4)
-    for size, finite in ((1.0, True), (100.0, False)):
+    for size, finite in ((1.0, True), (88.5 if least == LEAST else 100.0, False)):
         x = np.full((1, COLUMNS), size)
         low, high = enclose_outputs(model, x)
         assert np.isfinite([low, high]).all() == finite
@@ -502,3 +568,36 @@ def test_numbers_of_a_constant_are_not_added_up(tmp_path):
             found = onnxruntime.InferenceSession(path.read_bytes()).run(None, {"x": rows})[0]
             orders.add((equation, float(found[0, 0])))
     assert {number for _, number in orders} == {0.0, 1.0}
+
+
+FUSED = {  # a runtime subtracts the largest number, scales what it squares, or adds up in another order
+    "ReduceLogSumExp": (64, 1),
+    "ReduceLogSum": (64, 1),
+    "ReduceL1": (96, 2),
+    "ReduceL2": (96, 2),
+    "ReduceSumSquare": (96, 2),
+}
+
+
+@pytest.mark.parametrize("kind", FUSED)
+@pytest.mark.parametrize("size", [1e-3, 1.0, 20.0])
+def test_reductions_in_one_kernel_are_within_the_bounds_of_their_steps(kind, size, tmp_path):
+    count, width = FUSED[kind]
+    rng = np.random.default_rng(0)
+    weight = (rng.normal(size=(COLUMNS, count * width)) / 4).astype(np.float32)
+    nodes = [
+        node("MatMul", "x,spread", "h"),
+        *([node("Mul", "h,h", "p")] if kind == "ReduceLogSum" else [node("Add", "h,apart", "p")]),
+        node("Reshape", "p,tokens", "t"),
+        helper.make_node(kind, ["t"], ["r"], axes=[1], keepdims=0),
+        node("MatMul", "r,wide", "y"),
+    ]
+    constants = {"spread": weight, "wide": np.ones((width, COLUMNS), np.float32)}
+    constants |= {} if kind == "ReduceLogSum" else {"apart": np.float32(-size)}
+    content = saved(nodes, constants | whole(tokens=[-1, count, width]))
+    x = (rng.normal(size=(200, COLUMNS)) * size).astype(np.float32)
+    low, high = enclose_outputs(read_onnx(content, tmp_path), x.astype(np.float64))
+    given = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert ((low <= given) & (given <= high)).all()
+    assert np.isfinite(low).all()
+    assert (high - low).max() < 1e-3 * (1 + np.abs(given).max())

@@ -349,7 +349,7 @@ REFUSED = {
     ],
     "the model ends with relu, which": [helper.make_node("Relu", ["x"], ["y"])],
     "to = 11": [GEMM, helper.make_node("Cast", ["a"], ["y"], to=TensorProto.DOUBLE)],
-    "axis = 0, which": [GEMM, helper.make_node("Flatten", ["a"], ["y"], axis=0)],
+    "merges rows with others": [GEMM, helper.make_node("Flatten", ["a"], ["y"], axis=0)],
     "not a constant list of whole numbers": [GEMM, helper.make_node("Reshape", ["a", "two"], ["y"])],
     "a matrix of another size": [helper.make_node("MatMul", ["x", "b1"], ["y"])],
     "a constant of shape": [helper.make_node("Gemm", ["x", "w1", "two"], ["y"])],

@@ -31,7 +31,7 @@ from fairmend.network import (
     Softmax,
     Sum,
 )
-from fairmend.network.folding import Fold, Norm, Part, Summed
+from fairmend.network.folding import Fold, Norm, Part, Slot, Summed
 from fairmend.network.form import Form
 from fairmend.network.operations.ties import Tie
 from fairmend.network.rescaling import REST, Clip, Rescaling, Scaling, joined
@@ -68,6 +68,7 @@ class _Linear:
     before: tuple[Norm, ...] = ()
     after: tuple[Norm, ...] = ()
     tie: Tie | None = None
+    derived: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,19 @@ class GraphBuilder:
         return self._add(Input(columns, tuple(names)), (), columns, "the input")
 
     def linear(
-        self, x: Value, where: str, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, name: str | None
+        self,
+        x: Value,
+        where: str,
+        weight: npt.NDArray[Any],
+        bias: npt.NDArray[Any] | None,
+        name: str | None,
+        *,
+        derived: bool = False,
     ) -> Value:
-        """Add W x + b: weight (out, in), bias (out,) or None; `name` is its key prefix in the file, if any."""
+        """Add W x + b: weight (out, in), bias (out,) or None; `name` is its key prefix in the file, if any.
+
+        The matrix of a ``derived`` layer is not in the file: it is what nodes compute of others.
+        """
         weight = np.asarray(weight)
         if weight.ndim != 2:
             raise FairmendError(f"{self.source}: {where} has weights of shape {weight.shape}; it must be (out, in)")
@@ -130,7 +141,7 @@ class GraphBuilder:
             raise FairmendError(
                 f"{self.source}: {where} takes {weight.shape[1]} values, but the layer before it gives {x.width}"
             )
-        return self._add(_Linear(weight, bias), (x,), len(weight), where, name)
+        return self._add(_Linear(weight, bias, derived=derived), (x,), len(weight), where, name)
 
     def tied(
         self, x: Value, where: str, tie: Tie, weight: npt.NDArray[Any], bias: npt.NDArray[Any] | None, name: str
@@ -506,8 +517,8 @@ class _Joining:
     def collect(self, i: int, factor: float) -> Summed:
         """Find the layers that step i adds up, each with its factor; return how it adds them up."""
         step = self.steps[i]
-        linear = self._blocks_of(i)
-        if linear is None and not isinstance(step.what, Sum | _Scaled | _Linear):
+        linear, members = self._blocks_of(i), self._members_of(i)
+        if linear is None and members is None and not isinstance(step.what, Sum | _Scaled | _Linear):
             near = [step, *(self.steps[each] for each in step.sources)]
             probable = any(_is_sigmoid(each) or isinstance(each.what, _Softmax) for each in near)
             hint = "; average the logits, not the probabilities" if probable else ""
@@ -517,6 +528,8 @@ class _Joining:
         self.joined.add(i)
         if linear is not None:
             return self._block(i, linear, factor)
+        if members is not None:
+            return self._member(i, *members, factor)
         if isinstance(step.what, Sum):
             return (), tuple(self.collect(each, factor) for each in step.sources)
         if isinstance(step.what, _Scaled):
@@ -542,6 +555,43 @@ class _Joining:
         if isinstance(what, _Linear) and what.tie is not None and what.tie.weighted and not what.tie.shared:
             return what
         return None
+
+    def _members_of(self, i: int) -> tuple[int, npt.NDArray[Any] | None] | None:
+        """Return the derived layer of which step i chooses outputs, and a bias that is added to all; None if none.
+
+        So do files compute the layers of several members at once.
+        """
+        step = self.steps[i]
+        at = step.sources[0] if isinstance(step.what, Columns) else i
+        added, bias = self.steps[at].what, None
+        if isinstance(added, _Scaled) and len(added.norms) == 1 and at != i:
+            norm, at = added.norms[0], self.steps[at].sources[0]
+            only_added = norm.variance is None and not np.any(norm.mean) and np.all(np.asarray(norm.gain) == 1)
+            if not only_added or norm.shift is None or len(_readers(self.steps, at)) > 1:
+                return None
+            bias = np.broadcast_to(norm.shift, (self.steps[at].width,))
+        what = self.steps[at].what
+        plain = isinstance(what, _Linear) and what.derived and (what.bias is None or bias is None)
+        return (at, bias) if plain and at != i else None
+
+    def _member(self, i: int, at: int, added: npt.NDArray[Any] | None, factor: float) -> Summed:
+        step, linear, (source,) = self.steps[i], self.steps[at].what, self.steps[at].sources
+        assert isinstance(step.what, Columns)
+        assert isinstance(linear, _Linear)
+        members = [self.steps[reader].what for reader in _readers(self.steps, step.sources[0]) if reader is not None]
+        chosen = [index for each in members if isinstance(each, Columns) for index in each.indices]
+        if sorted(chosen) != list(range(len(linear.weight))):
+            raise unsupported(self.source, step.where, "adds up some outputs of a layer, and not each of them once")
+        self.joined |= {at, step.sources[0]}
+        rows = np.array(step.what.indices)
+        columns = np.flatnonzero(linear.weight[rows].any(axis=0))
+        columns = columns if len(columns) else np.arange(linear.weight.shape[1])
+        bias = linear.bias if added is None else added.astype(linear.weight.dtype)
+        slot = Slot(tuple(rows.tolist()), tuple(columns.tolist()), linear.weight.shape[1])
+        name = self.steps[at].name or f"part.{at}"
+        weight = linear.weight[np.ix_(rows, columns)]
+        part = Part(name, weight, None if bias is None else bias[rows], factor, slot=slot)
+        return self._part(part, source, None if len(columns) == slot.inputs else slot.columns)
 
     def _block(self, i: int, linear: _Linear, factor: float) -> Summed:
         step, tie = self.steps[i], linear.tie

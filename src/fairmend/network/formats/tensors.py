@@ -40,7 +40,19 @@ Labels = Sequence[Hashable]
 MOST = 2**26  # numbers of a row that are chosen or repeated
 MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
+SUMS = {  # along axes: what is added up, and what is taken of the sum
+    "L1": ("abs", "identity"),
+    "L2": ("square", "sqrt"),
+    "SumSquare": ("square", "identity"),
+    "LogSum": ("identity", "log"),
+    "LogSumExp": ("exp", "log"),
+}
 MASKED = "reads masked scores, -infinity, which only a softmax may read"
+
+
+def hides(mask: npt.NDArray[Any], dtype: npt.DTypeLike) -> Bools:
+    """Return where a mask that is added to scores, or fills them, leaves them out: -infinity, or the least number."""
+    return np.asarray(mask <= -np.finfo(dtype).max)
 
 
 @dataclass(eq=False)
@@ -244,6 +256,26 @@ class Place(Generic[T]):
         found = self.add(parts)
         return self.scaled(found, divisor=float(len(parts))) if mean and len(parts) > 1 else found
 
+    def power(self, x: T, exponent: float) -> T:
+        """Return a power of a tensor."""
+        if exponent == 3:  # as programs compute it
+            return self.times(self.function(x, "square"), x)
+        if exponent not in (1, *POWERS):
+            raise self.refuse("is a power other than 3, 2, 1, 0.5, -0.5 and -1")
+        return self.numbers(x) if exponent == 1 else self.function(x, POWERS[exponent])
+
+    def summed(self, x: T, kind: str, axes: Sequence[int], keep: bool) -> T:
+        """Return a norm, or the logarithm of a sum, along axes.
+
+        Programs subtract the largest number before they take exp, and add it at the end. Of a few numbers, they round
+        no more in that than the units of exp and log in the steps here.
+        """
+        before, after = SUMS[kind]
+        count = math.prod(lengths(x.dims)[axis] for axis in axes)
+        if kind == "LogSumExp" and count > MOST_COMPARED:
+            raise self.refuse(f"takes exp of {count:,} numbers; at most {MOST_COMPARED:,} are read")
+        return self.function(self.total(self.function(x, before), axes, keep=keep), after)
+
     def largest(self, x: T, axes: Sequence[int], *, smallest: bool, keep: bool = False) -> T:
         """Return the largest, or smallest, numbers along axes, found one after the other."""
         found, *others = self._along(self.numbers(x), axes, keep, MOST_COMPARED, "compares")
@@ -339,7 +371,8 @@ class Place(Generic[T]):
         """Return the softmax of the numbers that a mask keeps (groups, size), and 0 times the others.
 
         Groups that keep the same numbers are one softmax, over these alone, in the order of the first of them. The
-        others count: a program adds -infinity to them, and makes NaN of what has overflowed.
+        others count: a program adds -infinity to them, and makes NaN of what has overflowed, or it adds the least
+        number, and their share is 0 as long as they are not as large. So they stand beside one that is kept.
         """
         if not kept.any(axis=1).all():
             raise self.refuse("has a mask that leaves out everything that a token attends to; leave out that token")
@@ -355,7 +388,10 @@ class Place(Generic[T]):
             places[np.ix_(groups, np.flatnonzero(own))] = start + np.arange(chosen.size).reshape(chosen.shape)
             start += chosen.size
         if not kept.all():
-            rest = self.steps.columns(x, where, np.flatnonzero(~kept).tolist())
+            beside = numbers[np.arange(len(kept)), kept.argmax(axis=1)]
+            first, others = (each[~kept].tolist() for each in (np.broadcast_to(beside[:, None], kept.shape), numbers))
+            pair = [self.steps.columns(x, where, chosen) for chosen in (others, first)]
+            rest = self.steps.apply(where, Sum(), pair)
             parts.append(self.steps.scale(rest, where, gain=0.0))
             places[~kept] = start + np.arange(rest.width)
         together = self.steps.concatenate(where, parts)

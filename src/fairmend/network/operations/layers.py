@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fairmend.network.description import Description
-    from fairmend.network.folding import DerivedBias, Fold, Line, Norm
+    from fairmend.network.folding import DerivedBias, Fold, Line, Norm, Slot
     from fairmend.network.operations.ties import Tie
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -28,7 +28,7 @@ class StoredLayer:
     """Weight and bias (None: there is none) as a file stores them, and the norms beside the layer.
 
     The weight is empty where a layer has none. `block` is set where they are those of one block of a layer whose blocks
-    are stored together.
+    are stored together, `slot` where a file computes several layers at once.
     """
 
     name: str
@@ -36,6 +36,7 @@ class StoredLayer:
     bias: FloatArray | None
     norms: tuple[Norm, ...]
     block: int | None = None
+    slot: Slot | None = None
 
 
 class _ByBits(Operation):
@@ -157,7 +158,9 @@ class Affine(_ByBits):
         if fold is None:
             return (StoredLayer(name, self.weight, self.bias if self.stores_bias else None, ()),)
         if fold.parts:
-            return tuple(StoredLayer(part.name, part.weight, part.bias, (), part.block) for part in fold.parts)
+            return tuple(
+                StoredLayer(part.name, part.weight, part.bias, (), part.block, part.slot) for part in fold.parts
+            )
         return (StoredLayer(name, fold.weight, fold.bias, (*fold.before, *fold.after)),)
 
     def stored_as(self, other: Affine) -> Affine:

@@ -7,7 +7,10 @@ import fairmend
 from fairmend import Feature, Spec
 from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
+from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel.enclosure import enclose_outputs
+from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.read_model import read_model
 from support.keras_files import edit_archive, import_keras, quiet
 
@@ -218,3 +221,47 @@ CHANGES = [
     (called(key=DATA | {"config": DATA["config"] | {"keras_history": ["norm", 0, 0]}}), nothing),
 ]
 GATE_CHANGES = [(nothing, open_gates), (nothing, swap_gate_and_value), (option("attention", use_gate=False), nothing)]
+
+
+@quiet
+def test_operations_on_tensors_are_functions_and_sums_along_axes(tmp_path):
+    """As factorisation machines, periodic embeddings and pooling by attention are written with keras.ops."""
+    keras = import_keras()
+    keras.utils.set_random_seed(0)
+    ops, start = keras.ops, keras.Input((3,))
+    row = keras.layers.Dense(12)(start)
+    tokens = keras.layers.Reshape((4, 3))(row)
+    rise = ops.exp(row)
+    found = [
+        ops.square(ops.sum(tokens, axis=1)) - ops.sum(ops.square(tokens), axis=1),
+        *(getattr(ops, name)(row) for name in ("abs", "cos", "sin", "relu", "sigmoid", "silu", "tanh")),
+        *(getattr(ops, name)(rise) for name in ("log", "sqrt", "rsqrt", "reciprocal")),
+        keras.layers.Flatten()(ops.mean(tokens, axis=(1, 2), keepdims=True)),
+        ops.logsumexp(tokens, axis=-1),
+        ops.max(tokens, axis=1),
+        keras.layers.Flatten()(ops.min(tokens, axis=2, keepdims=True)),
+    ]
+    model = keras.Model(start, keras.layers.Dense(1)(keras.layers.Concatenate()(found)))
+    model.save(tmp_path / "m.keras")
+    network, checked = load_network(tmp_path / "m.keras"), read_model(tmp_path / "m.keras")[0]
+    assert network_digest(kernel_model(network)) == network_digest(checked)
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(20, 3)).astype(np.float32)
+    low, high = enclose_outputs(checked, rows.astype(np.float64))
+    given = model.predict(rows, verbose=0)
+    assert ((low <= given) & (given <= high)).all()
+    assert (high - low).max() < 0.01
+    np.testing.assert_allclose(network.logits(rows), given[:, 0], atol=1e-4)
+
+
+@quiet
+@pytest.mark.parametrize(("axis", "more"), [(0, {}), (None, {}), (1, {"initial": 0.0})])
+def test_sums_over_rows_or_everything_are_refused_by_both(axis, more, tmp_path):
+    keras = import_keras()
+    start = keras.Input((4,))
+    tokens = keras.layers.Reshape((2, 2))(keras.layers.Dense(4)(start))
+    called = keras.ops.max(tokens, axis=axis, keepdims=True, **more) * tokens
+    keras.Model(start, keras.layers.Dense(1)(keras.layers.Flatten()(called))).save(tmp_path / "m.keras")
+    with pytest.raises(FairmendError, match=r"layer 'max.*' \(ops.Max\) is over"):
+        load_network(tmp_path / "m.keras")
+    with pytest.raises(CheckError, match=r'layer "max.*" is not over axes of a row'):
+        read_model(tmp_path / "m.keras")

@@ -69,10 +69,14 @@ def test_both_readers_take_quotients_and_powers(name, tmp_path):
     assert ((low[:, 0] <= computed) & (computed <= high[:, 0])).all()
 
 
-def test_another_power_is_refused_by_both(tmp_path):
-    nodes = [*ROOT, node("Pow", "h three", "q"), node("Gemm", "q v c")]
-    path = save(tmp_path / "m.onnx", nodes, outputs=1, **A, **REST, **CONSTANTS)
-    with pytest.raises(FairmendError, match=r"\(Pow\) is a power other than 2, 0\.5, -0\.5 and -1"):
+@pytest.mark.parametrize(
+    ("exponent", "words"),
+    [(np.float32(4), "is a power other than 3, 2, 1, 0.5, -0.5 and -1"), (np.float32([2, 3, 2]), "several exponents")],
+)
+def test_another_power_is_refused_by_both(exponent, words, tmp_path):
+    nodes = [*ROOT, node("Pow", "h other", "q"), node("Gemm", "q v c")]
+    path = save(tmp_path / "m.onnx", nodes, outputs=1, **A, **REST, **CONSTANTS, other=exponent)
+    with pytest.raises(FairmendError, match=rf"\(Pow\).* {words}"):
         load_network(path)
     with pytest.raises(Exception, match="node Pow has another exponent"):
         read_model(path)[0]

@@ -83,6 +83,37 @@ def test_an_encoder_layer_is_its_parts(options):
     assert np.allclose(outputs(moved.to_module(), X), moved.logits(X), atol=1e-5)
 
 
+class Encoders(nn.Module):
+    """nn.TransformerEncoder with a norm, and a mask that is filled in, of truth values or of numbers."""
+
+    def __init__(self, mask, **called):
+        super().__init__()
+        torch.manual_seed(2)
+        layer = nn.TransformerEncoderLayer(4, 2, 6, batch_first=True, norm_first=True)
+        self.weight, self.head = nn.Parameter(torch.randn(X.shape[1], 4)), nn.Linear(4, 1)
+        self.encoder = nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(4), enable_nested_tensor=False)
+        self.register_buffer("mask", mask)
+        self.called = called
+
+    def forward(self, x):
+        return self.head(self.encoder(x[:, :, None] * self.weight, mask=self.mask, **self.called)[:, -2])
+
+
+CAUSAL = nn.Transformer.generate_square_subsequent_mask(X.shape[1])
+
+
+def test_an_encoder_of_several_layers_is_its_layers():
+    for mask, called in ((None, {}), (CAUSAL, {}), (CAUSAL, {"is_causal": True}), (CAUSAL.isinf().roll(1, 0).T, {})):
+        module = Encoders(mask, **called).eval()
+        network = fairmend.load_network(module)
+        assert np.allclose(network.logits(X), outputs(module, X), atol=1e-5)
+
+
+def test_an_encoder_that_says_that_another_mask_is_causal_is_refused():
+    with pytest.raises(fairmend.FairmendError, match=r"self_attn.* is causal without a constant mask that says so"):
+        fairmend.load_network(Encoders(CAUSAL.T.contiguous(), is_causal=True).eval())
+
+
 def test_an_encoder_layer_with_another_activation_is_refused():
     with pytest.raises(fairmend.FairmendError, match=r"TransformerEncoderLayer.* an activation other than ReLU"):
         fairmend.load_network(Encoder(activation=torch.tanh).eval())

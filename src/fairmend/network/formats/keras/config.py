@@ -25,7 +25,18 @@ PREFIX = "ops."  # of the kinds of operations on tensors, which may have the nam
 CALLED = {"MultiHeadAttention": ("query", "value", "key")}  # layers that read several values by these names, in order
 _FROM_FIRST = ("Permute", "RepeatVector", "GlobalAveragePooling1D", "Dot", "EinsumDense", *CALLED)
 _BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
-_OPERATIONS = ("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem")
+FUNCTIONS = {  # of each number of a tensor, in keras.ops, by their names in fairmend
+    **{name: name.lower() for name in ("Cos", "Exp", "Log", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Silu", "Sin")},
+    **{name: name.lower() for name in ("Sqrt", "Square", "Tanh")},
+    "Absolute": "abs",
+}
+REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Logsumexp")
+_OPERATIONS = (
+    *("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem"),
+    *FUNCTIONS,
+    *REDUCTIONS,
+)
+_COUNTED = tuple(f"{PREFIX}{name}" for name in ("GetItem", *REDUCTIONS))
 _SHAPES = ("batch_shape", "batch_input_shape")
 _MOST_NESTED = 20
 _ONE_OUTPUT = (
@@ -143,7 +154,7 @@ def _check_last_axis(model: ModelConfig, source: str) -> None:
         described = inner if isinstance(inner, dict) else of_layer
         kind, options = described.get("class_name"), described.get("config")
         axis = options.get("axis", -1) if isinstance(options, Mapping) else -1
-        counts = kind == f"{PREFIX}GetItem" or kind in _FROM_FIRST
+        counts = kind in (*_COUNTED, *_FROM_FIRST)
         if counts or (kind in _BY_AXIS and axis not in (-1, [-1])):
             why = "counts axes from the first, and Keras 3.11 or later has one more after a functional model"
             way_out = "Use axis=-1, or save the model with the Keras that runs it"
@@ -200,7 +211,7 @@ def _layer(entry: Any, source: str, shared: list[str], depth: int) -> Layer:
 
 def _operation(layer: Layer, entry: Any, source: str) -> Layer:
     """Return an operation on tensors, such as x + y or x[:, :3], as a layer with its constants as an option."""
-    if layer.kind not in _OPERATIONS or layer.uses != 1:
+    if layer.kind not in _OPERATIONS or layer.uses != 1 or not str(entry.get("module")).startswith("keras."):
         raise unsupported(source, layer.where, "is a function on tensors, not a layer: use a layer of keras.layers")
     nodes = entry.get("inbound_nodes")
     given = nodes[0].get("args") if isinstance(nodes, list) and isinstance(nodes[0], dict) else None

@@ -17,7 +17,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.network.folding import Norm
 from fairmend.network.formats.axes import ROWS, shown
 from fairmend.network.formats.keras.call import LayerCall, Tensor
-from fairmend.network.formats.keras.config import FLOAT32_ONLY, PREFIX, Layer
+from fairmend.network.formats.keras.config import FLOAT32_ONLY, FUNCTIONS, PREFIX, REDUCTIONS, Layer
 from fairmend.network.formats.keras.functions import named_activation
 from fairmend.network.formats.keras.tokens import TOKEN_LAYERS, einsum_axes, softmax
 from fairmend.network.formats.keras.weights import INNER
@@ -326,6 +326,27 @@ def _arithmetic(call: LayerCall) -> Tensor:
     return call.scaled(tensor, gain=1 / number if gain is None else gain, shift=shift)
 
 
+def _of_each(call: LayerCall) -> Tensor:
+    return call.function(call.one(), FUNCTIONS[call.layer.kind.removeprefix(PREFIX)])
+
+
+def _reduced(call: LayerCall) -> Tensor:
+    """Add the sum, mean, maximum, minimum or logarithm of a sum of exponentials along axes of a row."""
+    tensor, kind, given = call.numbers(call.one()), call.layer.kind.removeprefix(PREFIX), call.get("axis")
+    named = given if isinstance(given, list) else [given]
+    if not named or any(type(axis) is not int for axis in named) or call.get("initial") is not None:
+        raise call.refuse(f"is over the axes {str(given)[:80]}; name axes of a row")
+    over = sorted({call.along(tensor, axis, f"is over axis {axis} of {tensor.shape()}") for axis in named})
+    keep = bool(call.get("keepdims"))
+    if len(over) < len(named) or (len(tensor.row) == len(over) and not keep):
+        raise call.refuse(f"is over the axes {str(given)[:80]} of {tensor.shape()}, and keeps none")
+    if kind in ("Max", "Min"):
+        return call.largest(tensor, over, smallest=kind == "Min", keep=keep)
+    if kind == "Logsumexp":
+        return call.summed(tensor, "LogSumExp", over, keep)
+    return call.total(tensor, over, mean=kind == "Mean", keep=keep)
+
+
 def _quotient(call: LayerCall) -> Tensor:
     first, second = _alike(call)
     return _product(call, first, call.function(second, "reciprocal"))
@@ -386,5 +407,7 @@ _LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     ),
     f"{PREFIX}Concatenate": _concatenate,
     f"{PREFIX}GetItem": _columns,
+    **dict.fromkeys((f"{PREFIX}{kind}" for kind in FUNCTIONS), _of_each),
+    **dict.fromkeys((f"{PREFIX}{name}" for name in REDUCTIONS), _reduced),
     **TOKEN_LAYERS,
 }

@@ -45,7 +45,7 @@ def compute(node: Node, given: Given) -> list[Array] | None:
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, ZeroDivisionError):
         return None  # what a runtime would refuse as well, or what depends on the number of rows
     results = found if isinstance(found, list) else [found]
-    if any(each.size > MOST or (each.dtype.kind == "f" and not np.isfinite(each).all()) for each in results):
+    if any(each.size > MOST or (each.dtype.kind == "f" and not (each < np.inf).all()) for each in results):
         return None
     return [_known(each) for each in results]
 
@@ -173,6 +173,18 @@ def _reshape(node: Node, given: Sequence[Array]) -> Array:
 
 def _gather(node: Node, given: Sequence[Array]) -> Array:
     return np.asarray(gathered(given[0], given[1], _axis(attributes(node).get("axis", 0), given[0].ndim)))
+
+
+def _gather_nd(node: Node, given: Sequence[Array]) -> Array:
+    array, indices = given
+    if attributes(node).get("batch_dims", 0):
+        raise ValueError("a choice for each entry")
+    return np.asarray(array[tuple(np.moveaxis(indices, -1, 0))])
+
+
+def _triangle(node: Node, given: Sequence[Array]) -> Array:
+    diagonal = listed(given[1])[0] if len(given) > 1 and given[1].size else 0
+    return (np.triu if attributes(node).get("upper", 1) else np.tril)(given[0], diagonal)
 
 
 def _split(node: Node, given: Sequence[Array]) -> list[Array]:
@@ -332,6 +344,16 @@ def _single(function: Callable[[Array], Any]) -> Callable[..., Array]:
     return computed
 
 
+def _product(node: Node, given: Sequence[Array]) -> Array:
+    """Return the product of sizes."""
+    sizes, old = given[0], attributes(node)
+    if sizes.dtype != np.int64 or sizes.ndim != 1 or sizes.size > 3 or (np.abs(sizes) >= 2**20).any():
+        raise TypeError("a product of others than a few sizes")
+    if old.get("noop_with_empty_axes", 0):
+        raise ValueError("a product that may be of nothing")
+    return np.asarray(np.prod(sizes, keepdims=bool(old.get("keepdims", 1))))
+
+
 def _equal(node: Node, given: Sequence[Array]) -> Array:
     return _pairs(np.equal, _same)(node, given).astype(np.bool_)
 
@@ -344,6 +366,10 @@ _COMPUTED: dict[str, Callable[[Node, Sequence[Array]], Array | list[Array]]] = {
     "Unsqueeze": _unsqueeze,
     "Slice": lambda node, given: take_slices(given[0], slices(node, given, given[0].ndim)),
     "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Tile": lambda node, given: _limited(np.tile(given[0], listed(given[1]))),
+    "Trilu": _triangle,
+    "ReduceProd": _product,
     "Split": _split,
     "Concat": _concat,
     "Expand": _expand,
@@ -362,4 +388,5 @@ _COMPUTED: dict[str, Callable[[Node, Sequence[Array]], Array | list[Array]]] = {
     "Where": _where,
     "Sqrt": _single(np.sqrt),
     "Neg": _single(np.negative),
+    "Not": _single(np.logical_not),
 }

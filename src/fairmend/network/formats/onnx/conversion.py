@@ -290,7 +290,7 @@ class At(Place[Result]):
         """Add an affine layer whose matrix is not in the file."""
         name = self._layer_name(None)
         self.graph.derived[name] = weight, bias
-        return self.steps.linear(x, self.where, weight, bias, name)
+        return self.steps.linear(x, self.where, weight, bias, name, derived=True)
 
     def _layer_name(self, name: str | None) -> str:
         taken = {*self.graph.layers, *self.graph.derived}

@@ -175,6 +175,8 @@ class OnnxForm:
         editor = _Editor(model, Graph(model, self.source))
         for stored in network.stored_layers:
             weight, bias, norms = stored.weight, stored.bias, stored.norms
+            if stored.slot is not None:
+                raise FormError(f"the file computes the parts of its output at once, in the layer {stored.name!r}")
             if stored.name in self.derived:
                 self._check_same(stored.name, weight, bias)
                 continue

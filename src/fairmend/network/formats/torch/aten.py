@@ -18,8 +18,11 @@ _assert_scalar.default self assert_msg
 _assert_tensor_metadata.default a size= stride= dtype= * device= layout=
 _native_batch_norm_legit_no_training.default input weight bias running_mean running_var momentum eps
 _to_copy.default self * dtype= layout= device= pin_memory= non_blocking= memory_format=
+arange.default end * dtype= layout= device= pin_memory=
+arange.start start end * dtype= layout= device= pin_memory=
 amax.default self dim= keepdim=
 amin.default self dim= keepdim=
+addcdiv.default self tensor1 tensor2 * value=
 addcmul.default self tensor1 tensor2 * value=
 addcmul_.default self tensor1 tensor2 * value=
 addmm.default self mat1 mat2 * beta= alpha=
@@ -36,14 +39,18 @@ embedding.default weight indices padding_idx= scale_grad_by_freq= sparse=
 expand.default self size * implicit=
 expand_as.default self other
 flatten.using_ints self start_dim= end_dim=
+full.default size fill_value * dtype= layout= device= pin_memory=
 glu.default self dim=
 group_norm.default input num_groups weight= bias= eps= cudnn_enabled=
 index.Tensor self indices
 index_select.default self dim index
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
+lerp.Scalar self end weight
+lerp.Tensor self end weight
 linalg_vector_norm.default self ord= dim= keepdim= * dtype=
 linear.default input weight bias=
 logical_not.default self
+logsumexp.default self dim keepdim=
 masked_fill.Scalar self mask value
 masked_fill.Tensor self mask value
 matmul.default self other
@@ -66,6 +73,7 @@ split.Tensor self split_size dim=
 split.sizes self split_size dim=
 split_with_sizes.default self split_sizes dim=
 sym_size.int self dim
+tensordot.default self other dims_self dims_other
 to.device self device dtype non_blocking= copy= memory_format=
 to.dtype self dtype non_blocking= copy= memory_format=
 to.dtype_layout self * dtype= layout= device= pin_memory= non_blocking= copy= memory_format=
@@ -97,7 +105,7 @@ _DECLARED_TOGETHER = {
         *("abs", "alias", "cpu", "cuda", "detach", "detach_copy", "exp", "hardsigmoid", "hardsigmoid_", "hardswish"),
         *("hardswish_", "lift_fresh", "lift_fresh_copy", "mish", "mish_", "neg", "neg_", "negative", "positive"),
         *("ravel", "reciprocal", "relu", "relu_", "relu6", "relu6_", "rsqrt", "selu", "selu_", "sigmoid", "sigmoid_"),
-        *("silu", "silu_", "sqrt", "squeeze", "squeeze_", "numpy_T", "t", "t_", "tanh", "tanh_"),
+        *("silu", "silu_", "sqrt", "squeeze", "squeeze_", "mT", "numpy_T", "t", "t_", "tanh", "tanh_"),
     ),
     "self * dtype=": ("mean", "sum"),
     "self dim": ("squeeze.dim", "squeeze.dims", "squeeze_.dim", "squeeze_.dims", "unsqueeze", "unsqueeze_"),
@@ -109,6 +117,8 @@ _DECLARED_TOGETHER = {
     "self dims": ("flip", "permute"),
     "self size": ("_unsafe_view", "view", "view_copy"),
     "self shape": ("reshape",),
+    "self diagonal=": ("tril", "triu"),
+    "size * dtype= layout= device= pin_memory=": ("ones", "zeros"),
     "self chunks dim=": ("chunk",),
     "self dim=": ("unbind.int",),
     "tensors": ("column_stack", "hstack"),

@@ -304,8 +304,9 @@ class _Translation:
 
     def _layer(self, node: fx.Node, target: str) -> None:
         args, given = _translated(node.args), {key: _translated(arg) for key, arg in node.kwargs.items()}
-        if type(self.module.get_submodule(target)) is nn.TransformerEncoderLayer:
-            self._encoder(node.name, target, args, given)
+        kind = type(self.module.get_submodule(target))
+        if kind in (nn.TransformerEncoderLayer, nn.TransformerEncoder):
+            (self._encoder if kind is nn.TransformerEncoderLayer else self._encoders)(node.name, target, args, given)
         else:
             self._layer_call(node.name, target, args, given)
 
@@ -330,8 +331,9 @@ class _Translation:
         layer: Any = self.module.get_submodule(target)
         where = f"layer {target!r} (TransformerEncoderLayer)"
         function = {1: "relu", 2: "gelu"}.get(layer.activation_relu_or_gelu)
-        if len(args) != 1 or given or function is None:
-            raise unsupported(self.source, where, "has a mask, or an activation other than ReLU and GELU")
+        mask = {"attn_mask": given.get("src_mask"), "is_causal": given.get("is_causal", False)}
+        if len(args) != 1 or given.keys() - {"src_mask", "is_causal"} or function is None:
+            raise unsupported(self.source, where, "has a padding mask, or an activation other than ReLU and GELU")
 
         def part(name: str, *values: Any, **more: Any) -> Ref:
             return self._layer_call(f"{result}.{name}", f"{target}.{name}", values, more)
@@ -341,7 +343,7 @@ class _Translation:
             return Ref(name)
 
         def attended(x: Ref) -> Ref:
-            both = part("self_attn", x, x, x, need_weights=False)
+            both = part("self_attn", x, x, x, need_weights=False, **mask)
             return call(f"{result}.attended", "getitem", both, 0)
 
         def forward(x: Ref) -> Ref:
@@ -354,6 +356,22 @@ class _Translation:
             else:
                 x = part(name, call(f"{result}.before_{name}", "add", x, change(x)))
         call(result, "alias", x)
+
+    def _encoders(self, result: str, target: str, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+        """Add the calls of nn.TransformerEncoder: its layers, and a norm."""
+        whole: Any = self.module.get_submodule(target)
+        where = f"layer {target!r} (TransformerEncoder)"
+        others = {type(layer) for layer in whole.layers} - {nn.TransformerEncoderLayer}
+        if len(args) not in (1, 2) or given.keys() - {"mask", "is_causal"} or others:
+            raise unsupported(self.source, where, "has a padding mask, or layers of other kinds")
+        mask = {"src_mask": args[1] if len(args) == 2 else given.get("mask"), "is_causal": bool(given.get("is_causal"))}
+        x = args[0]
+        for number in range(len(whole.layers)):
+            self._encoder(f"{result}.{number}", f"{target}.layers.{number}", (x,), mask)
+            x = Ref(f"{result}.{number}")
+        if whole.norm is not None:
+            x = self._layer_call(f"{result}.norm", f"{target}.norm", (x,), {})
+        self.calls.append(Call(result, "alias", (x,), {}, where))
 
     def _constant(self, path: str) -> Constant:
         """Return a tensor of the module by its path, which is its key if the state dict holds it."""

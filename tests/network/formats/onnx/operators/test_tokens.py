@@ -5,8 +5,9 @@ import onnx
 import pytest
 from onnx import helper
 
-from fairmend import FairmendError, load_network
+from fairmend import FairmendError, Feature, Spec, check, load_network
 from fairmend.network import Affine
+from fairmend.prove.certificate import certificate_of_fair
 from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.read_model import read_model
@@ -97,6 +98,38 @@ GRAPHS = {
                                   {"g": np.ones((T, D), np.float32)}),
     "layer normalisation by steps": ([*MEAN, node("Pow", "e two", "s0"), *SPREAD, node("Div", "e s", "r")],
                                      {"two": SQUARE, "eps": EPS}),
+    "the length of tokens": ([node("ReduceL2", "t", "h", axes=[2]), node("Div", "t h", "r")], {}),
+    "sums of absolutes": ([node("ReduceL1", "t", "h", axes=[-1, 1]), node("Mul", "t h", "r")], {}),
+    "sums of squares": ([node("ReduceSumSquare", "t", "h", axes=[1], keepdims=0), node("Unsqueeze", "h one", "r")],
+                        {"one": np.array([1])}),
+    "logarithms of sums": ([node("Exp", "t", "e"), node("ReduceLogSum", "e", "h", axes=[2]), node("Sub", "t h", "r")],
+                           {}),
+    "logarithms of sums of exp": ([node("ReduceLogSumExp", "t", "h", axes=[1, 2]), node("Sub", "t h", "r")], {}),
+    "cubes": ([node("Pow", "t three", "r")], {"three": np.full((T, D), 3, np.float32)}),
+    "powers of one": ([node("Pow", "x1 ones", "h"), node("Mul", "h t", "r")], {"ones": np.ones((1, D), np.float32)}),
+    "a whole exponent": ([node("Pow", "t two", "h"), node("Add", "h far", "g"), node("Pow", "g half", "r")],
+                         {"two": np.array(2), "far": SQUARE, "half": np.float32([[-0.5]])}),
+    "attention with a triangle of nodes": (
+        [*ATTENTION[:13], node("Mul", "a0 third", "a1"), node("Shape", "v3", "s0"), node("Slice", "s0 two three", "s1"),
+         node("Concat", "s1 s1", "s2", axis=0), node("Expand", "unit s2", "h0"),
+         helper.make_node("Trilu", ["h0", "below"], ["h1"], upper=0), node("Equal", "h1 none", "h2"),
+         node("Where", "h2 far none", "h"), node("Add", "a1 h", "a2"), node("Softmax", "a2", "a3", axis=-1),
+         node("IsNaN", "a3", "a4"), node("Where", "a4 none a3", "a"), *ATTENTION[15:]],
+        HEAD | {"two": np.array([2]), "three": np.array([3]), "unit": np.float32(1), "below": np.array(1),
+                "none": np.float32(0), "far": np.finfo(np.float32).min}),
+    "a triangle": ([node("Trilu", "ones", "h"), node("Not", "h", "g"), node("Where", "g t two", "r")],
+                   {"ones": np.ones((T, D), np.bool_), "two": SQUARE}),
+    "one of two": ([node("Neg", "t", "h"), node("Mul", "h h", "g"), node("Where", "side h g", "r")],
+                   {"side": RNG.random((T, 1)) < 0.5}),
+    "chosen tokens": ([node("Transpose", "t", "h", perm=[1, 0, 2]), node("GatherND", "h i", "g"),
+                       node("Transpose", "g", "r", perm=[1, 0, 2])], {"i": np.array([[2], [-1], [0], [2]])}),
+    "repeated tokens": ([node("Tile", "t k", "h"), node("Mul", "h h", "r")], {"k": np.array([1, 2, 1])}),
+    "a vector for each token": ([node("MatMul", "t q", "h"), node("Softmax", "h", "g", axis=1),
+                                 node("Unsqueeze", "g end", "f"), node("Mul", "f t", "r")],
+                                {"q": random(D), "end": np.array([2])}),
+    "a constant for each row": ([node("Shape", "t", "s0"), node("ConstantOfShape", "s0", "h"), node("Sub", "h t", "g"),
+                                 node("Expand", "k s0", "f"), node("Concat", "f g", "r", axis=1)],
+                                {"k": SQUARE}),
     "squares by steps": ([node("Mul", "t t", "s0"), *SPREAD, node("Reciprocal", "s", "i"), node("Mul", "t i", "r")],
                          {"eps": EPS}),
 }  # fmt: skip
@@ -127,9 +160,6 @@ def test_normalisation_by_steps_is_one_operation(tmp_path):
 
 
 REFUSED = {
-    "a mask that a node makes": (
-        [*TOKENS, node("Trilu", "w", "h0"), node("Cast", "h0", "h", to=onnx.TensorProto.BOOL),
-         node("Where", "h t b", "r"), *END], r"by what node '.*' \(Trilu\) gives"),
     "a mask of data": ([*TOKENS, node("Greater", "t b", "h"), node("Where", "h t b", "r"), *END], "Greater|Where"),
     "a mask of everything": ([*TOKENS, node("Add", "t far", "h"), node("Softmax", "h", "r", axis=1), *END],
                              "leaves out everything"),
@@ -223,3 +253,50 @@ def test_a_layer_that_no_constant_is_has_no_place_in_the_file(tmp_path, caplog):
     changed.save(tmp_path / "n.onnx")
     assert "has no place for each of its weights" in caplog.text
     np.testing.assert_allclose(load_network(tmp_path / "n.onnx").logits(X), changed.logits(X), atol=1e-4)
+
+
+MEMBERS = {
+    "einsum": [node("Einsum", "t heads", "o", equation="bkd,kdo->bko"), node("Add", "o each", "p")],
+    "matrices": [node("Unsqueeze", "t two", "u"), node("MatMul", "u heads", "o"), node("Squeeze", "o two", "q"),
+                 node("Add", "q each", "p")],
+    "no bias": [node("Einsum", "t heads", "p", equation="bkd,kdo->bko")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_the_mean_of_members_with_heads_of_their_own_is_one_head(name, tmp_path):
+    """As TabM ends: the file computes all heads at once, and what is proven of the file is proven of the network."""
+    numbers = {"heads": random(T, D, 1), "each": random(T, 1), "two": np.array([2])}
+    used = {each for step in MEMBERS[name] for each in step.input}
+    numbers = {key: array for key, array in numbers.items() if key in used}
+    nodes = [*TOKENS, *MEMBERS[name], node("ReduceMean", "p", "m", axes=[1], keepdims=0)]
+    blind = CONSTANTS["w"] * (np.arange(T) > 0)[:, None].astype(np.float32)
+    constants = {"last": CONSTANTS["last"], "w": blind, "b": CONSTANTS["b"]}
+    path = save(tmp_path / "m.onnx", nodes, outputs=1, **constants, **numbers)
+    network = load_network(path)
+    assert network.head.weight.shape == (1, T * D)
+    np.testing.assert_allclose(network.logits(X), runtime(path, X)[:, 0], atol=1e-5)
+    assert network_digest(kernel_model(network)) == network_digest(read_model(path)[0])
+    spec = Spec([Feature(f"x{i}", "continuous", range=(-1, 1), protected=not i) for i in range(X.shape[1])])
+    certificate, covered = certificate_of_fair(network, spec, np.clip(X, -1, 1))
+    assert covered.any()
+    certificate.save(tmp_path / "c.json", path)
+    assert check(tmp_path / "c.json", path).valid
+    other = network.with_affines([*network.affines[:-1], replaced(network.head)])
+    other.save(tmp_path / "n.onnx")  # the file has no place for each part, and is written anew
+    again = load_network(tmp_path / "n.onnx")
+    np.testing.assert_allclose(again.logits(X), other.logits(X), atol=1e-6)
+    assert network_digest(kernel_model(again)) == network_digest(read_model(tmp_path / "n.onnx")[0])
+
+
+def replaced(head):
+    return Affine(head.weight + np.float32(0.25), head.bias)
+
+
+def test_some_outputs_of_a_layer_of_members_are_no_head(tmp_path):
+    nodes = [*TOKENS, *MEMBERS["no bias"], node("Gather", "p some", "g", axis=1),
+             node("ReduceMean", "g", "m", axes=[1], keepdims=0)]  # fmt: skip
+    constants = {key: CONSTANTS[key] for key in ("last", "w", "b")} | {"heads": random(T, D, 1)}
+    path = save(tmp_path / "m.onnx", nodes, outputs=1, **constants, some=np.array([0, 2]))
+    with pytest.raises(FairmendError, match=r"\(Gather|ReduceMean\) adds up some outputs of a layer"):
+        load_network(path)

@@ -67,7 +67,7 @@ def test_a_function_is_what_torch_computes(call):
         (lambda h: F.softplus(h, threshold=float("inf")), "threshold above 80"),
         (lambda h: F.prelu(h, torch.ones(6)), "register_buffer"),
         (lambda h: h.sinh(), r"sinh\(\)"),
-        (lambda h: h**5, "a power other than 3, 2, 0.5, -0.5 and -1"),
+        (lambda h: h**5, "a power other than 3, 2, 1, 0.5, -0.5 and -1"),
         (lambda h: 2**h, "an exponent that is not one number"),
         (lambda h: torch.where(h > 1, h, 0.5 * h), "a number other than 0"),
         (lambda h: torch.where(h > 0, 0.5 * h, h), "other than as PReLU"),

@@ -9,6 +9,8 @@ from torch.nn import functional as F
 from fairmend import FairmendError
 from fairmend.network import load_network
 
+LEAST = torch.finfo(torch.float32).min
+
 
 class Tokens(nn.Module):
     """Three tokens of width 4 from six columns, what `between` computes with them, and a head."""
@@ -26,6 +28,7 @@ class Tokens(nn.Module):
         seen = torch.tensor([[True, False, False], [True, True, False], [True, False, False]])
         self.register_buffer("seen", seen)
         self.register_buffer("added", torch.where(seen, torch.randn(3, 3), -torch.inf))
+        self.register_buffer("least", torch.where(seen, 0.0, LEAST))
         self.attention = nn.MultiheadAttention(4, 2)
         self.norm, self.groups = nn.LayerNorm((3, 4)), nn.GroupNorm(3, 3)
         self.pair = nn.Bilinear(4, 4, 2)
@@ -57,6 +60,11 @@ CASES = {
     "causal": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, is_causal=True), 12),
     "a mask of booleans": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, attn_mask=m.seen), 12),
     "a mask that is added": (lambda m, a, b: ((a @ b.mT) / 2 + m.added).softmax(-1) @ b, 12),
+    "the least number as a mask": (lambda m, a, b: (a @ b.mT).masked_fill(~m.seen, LEAST).softmax(-1) @ b, 12),
+    "the least number that is added": (lambda m, a, b: (a @ b.mT + m.least).softmax(-1) @ b, 12),
+    "a matrix for each member": (lambda m, a, b: torch.einsum("bi,kio->bko", a[:, 0], m.blocks), 6),
+    "matrices by tensordot": (lambda m, a, b: torch.tensordot(a, m.turned, dims=([-1], [1])), 6),
+    "a softmin": (lambda m, a, b: F.softmin(a @ b.mT, dim=-1) @ b, 12),
     "a mask that is filled in": (lambda m, a, b: (a @ b.mT).masked_fill(~m.seen, -torch.inf).softmax(-1) @ b, 12),
     "a mask filled in place": (
         lambda m, a, b: (a @ b.mT).masked_fill_(~m.seen, -torch.inf).softmax(-1) @ b,
@@ -139,7 +147,7 @@ REFUSED = {
         "only a softmax may read",
     ),
     "random": (lambda m, a, b: F.scaled_dot_product_attention(a, b, b, dropout_p=0.5), 12, "stays random"),
-    "largest of all": (lambda m, a, b: a.amax((1, 2)), 1, "is not over one axis"),
+    "largest of all": (lambda m, a, b: a.amax((0, 1, 2)), 1, "is the largest over axis 0"),
     "other biases": (
         lambda m, a, b: m.square(a) + F.linear(b, m.square.weight),
         12,

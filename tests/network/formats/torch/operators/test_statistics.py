@@ -15,6 +15,12 @@ from fairmend_check.kernel.inference_error import output_errors
 CASES = {
     "cube": (lambda a: a**3, 8),
     "log1p": (lambda a: torch.log1p(a.square() - 0.5), 8),
+    "sum of absolutes": (lambda a: a.norm(p=1, dim=-1, keepdim=True), 1),
+    "log of a sum of exp": (lambda a: torch.logsumexp(a, -1, keepdim=True), 1),
+    "over tokens": (lambda a: a.view(-1, 4, 2).logsumexp(1), 2),
+    "towards": (lambda a: torch.lerp(a, a.flip(1), 0.3), 8),
+    "gated": (lambda a: a.lerp(a.flip(1), torch.sigmoid(a)), 8),
+    "a quotient that is added": (lambda a: torch.addcdiv(a, a, 1 + a.square(), value=0.5), 8),
     "length": (lambda a: a.norm(dim=-1, keepdim=True), 1),
     "vector norm": (lambda a: torch.linalg.vector_norm(a.view(-1, 2, 4), dim=(1, 2)).unsqueeze(1), 1),
     "normalize": (lambda a: F.normalize(a), 8),
@@ -66,9 +72,11 @@ def test_what_pytorch_computes_is_within_the_checkers_bounds(case, shift, tmp_pa
 
 
 REFUSED = {
+    "log of rows": (lambda a: a - a.logsumexp(0), "adds up over axis 0"),
+    "log of many": (lambda a: a.repeat(1, 9).logsumexp(1, keepdim=True), "takes exp of 72 numbers"),
     "all axes": (lambda a: a.var(), "is not over one axis"),
     "length of all": (lambda a: a.norm(), "over all axes"),
-    "another norm": (lambda a: a.norm(p=1, dim=1, keepdim=True), "a norm other than"),
+    "another norm": (lambda a: a.norm(p=3, dim=1, keepdim=True), "a norm other than"),
     "rows": (lambda a: a.flip(0), "turns around over axis 0"),
     "moved rows": (lambda a: a.roll(1), "moves along all axes"),
     "one number": (lambda a: a[:, :1].var(1, keepdim=True), "divides by 1 - 1"),

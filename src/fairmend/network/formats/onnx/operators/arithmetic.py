@@ -8,10 +8,11 @@ from functools import partial
 
 import numpy as np
 
-from fairmend.network.formats.axes import lengths
+from fairmend.network.formats.axes import ROWS, lengths
 from fairmend.network.formats.onnx.arrays import listed
 from fairmend.network.formats.onnx.conversion import Array, At, Result
-from fairmend.network.formats.onnx.graph import LayerNodes, describe_node
+from fairmend.network.formats.onnx.graph import LayerNodes
+from fairmend.network.formats.tensors import SUMS, hides
 from fairmend.network.operations.ties import Tie
 
 
@@ -23,9 +24,9 @@ def _add(at: At) -> Result:
     if at.node.output[0] in at.to.biases:
         return x  # the layer before it has this bias
     at.check_added(position)
-    x = _widened(at, x, position)
+    x = widened(at, x, position)
     shift = at.per_number(position, x.dims)
-    left_out = np.isneginf(shift)
+    left_out = hides(shift, at.graph.dtype)
     if not left_out.any():
         return at.scaled(x, shift=shift)
     if x.is_row or left_out.size != x.width:
@@ -39,33 +40,36 @@ def _where(at: At) -> Result:
     """Read a constant choice between a value and numbers: a mask, with -infinity for what a softmax leaves out."""
     chosen = at.graph.constant(at.node.input[0])
     if chosen is None or chosen.dtype != np.bool_:
-        raise at.refuse(_why_no_mask(at))
+        if _is_softmax_without_nan(at):
+            return at.data(2)
+        raise at.refuse("chooses by a value that depends on the input")
     sides = [side for side in (1, 2) if at.graph.constant(at.node.input[side]) is not None]
-    if len(sides) != 1:
-        raise at.refuse("does not choose between a value and a constant")
+    if not sides:
+        first, second = at.together([at.read(1), at.read(2)])
+        mask = at.spread(chosen, first.dims, f"has a mask of shape {chosen.shape} for {first.shape()}")
+        together = at.steps.concatenate(at.where, [at.flat(first), at.flat(second)])
+        both = at.made(together, (ROWS, 2 * first.width))
+        columns = np.arange(first.width)
+        return at.select(both, np.where(mask, columns, columns + first.width), first.dims)
     x = at.read(3 - sides[0])
     filled = at.spread(
         chosen if sides[0] == 1 else ~chosen, x.dims, f"has a mask of shape {chosen.shape} for {x.shape()}"
     )
     number = np.broadcast_to(at.per_number(sides[0], x.dims), (x.width,))
-    if np.isneginf(number[filled]).all() and not x.is_row:
+    if hides(number[filled], at.graph.dtype).all() and not x.is_row:
         return at.masked(x, filled.reshape(lengths(x.dims)))
     if not np.isfinite(number).all():
         raise at.refuse("fills in numbers that are not finite, other than in a mask of scores over tokens")
     return at.filled(x, filled.reshape(lengths(x.dims)), number)
 
 
-def _why_no_mask(at: At) -> str:
-    """Return why there is no constant to choose by, with the node that makes the mask, if that is a Trilu."""
-    waiting, seen = [at.node.input[0]], set[str]()
-    while waiting:
-        name = waiting.pop()
-        node = None if name in seen else at.graph.producer(name)
-        seen.add(name)
-        if node is not None and node.op_type == "Trilu":
-            return f"chooses by what {describe_node(node)} gives, which is not read; store the mask as a constant"
-        waiting += [] if node is None else node.input
-    return "chooses by a value that depends on the input"
+def _is_softmax_without_nan(at: At) -> bool:
+    """Return whether 0 takes the place of what is not a number in a softmax, as PyTorch exports masked attention."""
+    test, softmax = (at.graph.producer(at.node.input[position]) for position in (0, 2))
+    zero = at.graph.constant(at.node.input[1])
+    if test is None or softmax is None or zero is None or zero.shape not in ((), (1,)) or zero.any():
+        return False
+    return (test.op_type, softmax.op_type, test.input[0]) == ("IsNaN", "Softmax", at.node.input[2])
 
 
 def _sub(at: At) -> Result:
@@ -74,7 +78,7 @@ def _sub(at: At) -> Result:
         first, second = at.together([at.read(0), at.read(1)])
         return at.add([first, at.scaled(second, gain=-1.0)])
     at.check_added(position)
-    x = _widened(at, at.read(1 - position), position)
+    x = widened(at, at.read(1 - position), position)
     shift = at.per_number(position, x.dims)
     return at.scaled(x, gain=-1.0, shift=shift) if position == 0 else at.scaled(x, shift=-shift)
 
@@ -108,13 +112,13 @@ def _tokens(at: At, x: Result, wide: Array, position: int) -> Result:
 def _div(at: At) -> Result:
     position = at.constant_side()
     if position == 1:
-        x = _widened(at, at.read(), 1)
+        x = widened(at, at.read(), 1)
         divisor = at.per_number(1, x.dims)
         if not divisor.all():
             raise at.refuse("divides by 0")
         return at.scaled(x, divisor=divisor)
     first = at.read(0) if position is None else None
-    below = at.data(1) if position is None else _widened(at, at.data(1), 0)
+    below = at.data(1) if position is None else widened(at, at.data(1), 0)
     inverse = at.function(below, "reciprocal")
     if first is not None:
         return at.times(first, inverse)
@@ -122,7 +126,7 @@ def _div(at: At) -> Result:
     return inverse if (factor == 1).all() else at.scaled(inverse, gain=factor)
 
 
-def _widened(at: At, x: Result, position: int) -> Result:
+def widened(at: At, x: Result, position: int) -> Result:
     """Return a value with its axes of size 1 repeated, where a constant has more numbers."""
     constant = at.required(position)
     wide = (*(1,) * (len(x.dims) - constant.ndim), *constant.shape)
@@ -138,7 +142,7 @@ def _extreme(at: At) -> Result:
     found = at.read(first)
     for position, constant in enumerate(fixed):
         if constant:
-            found = _widened(at, found, position)
+            found = widened(at, found, position)
             found = _limited(at, found, at.per_number(position, found.dims), smallest=smallest)
         elif position != first:
             found = at.larger(found, at.read(position), smallest=smallest)
@@ -163,7 +167,7 @@ def _mean(at: At) -> Result:
 
 
 def _reduce(at: At) -> Result:
-    """Read the sum, mean, maximum or minimum along axes, of the parts along them."""
+    """Read a sum, mean, norm, maximum or minimum along axes, of the parts along them."""
     axes, found, kind = at.constant(1), at.data(), at.node.op_type
     named = [int(axis) for axis in (at.given.get("axes", []) if axes is None else listed(axes))]
     if found.whole:
@@ -176,6 +180,8 @@ def _reduce(at: At) -> Result:
     keep = bool(at.given.get("keepdims", 1))
     if kind in ("ReduceMax", "ReduceMin"):
         return at.largest(found, over, smallest=kind == "ReduceMin", keep=keep)
+    if kind.removeprefix("Reduce") in SUMS:
+        return at.summed(found, kind.removeprefix("Reduce"), over, keep)
     return at.total(found, over, mean=kind == "ReduceMean", keep=keep)
 
 
@@ -189,5 +195,7 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Sum": _sum,
     "Mean": _mean,
     **dict.fromkeys(("Max", "Min"), _extreme),
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"), _reduce),
+    **dict.fromkeys(
+        ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", *(f"Reduce{kind}" for kind in SUMS)), _reduce
+    ),
 }

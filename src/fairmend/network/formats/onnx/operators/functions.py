@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fairmend.network.formats.onnx.conversion import At, Result
-from fairmend.network.formats.tensors import POWERS
+from fairmend.network.formats.onnx.operators.arithmetic import widened
 
 _PLAIN = "Relu Tanh Sigmoid Softsign HardSwish Mish Abs Exp Log Reciprocal Sqrt Sin Cos"  # by their own names
 _ONE_AXIS = 13  # the version of ONNX from which on a softmax is over one axis, and not over all from one on
@@ -44,11 +44,10 @@ def _hard_sigmoid(at: At) -> Result:
 
 
 def _pow(at: At) -> Result:
-    exponent = at.required(1)
-    name = POWERS.get(float(exponent.reshape(()))) if exponent.shape in ((), (1,)) else None
-    if name is None:
-        raise at.refuse("is a power other than 2, 0.5, -0.5 and -1")
-    return at.function(at.data(), name)
+    exponents = at.required(1)
+    if len(np.unique(exponents)) != 1:
+        raise at.refuse("has several exponents")
+    return at.power(at.numbers(widened(at, at.data(), 1)), float(exponents.flat[0]))
 
 
 def _softmax(at: At) -> Result:

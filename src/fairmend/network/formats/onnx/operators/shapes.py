@@ -146,6 +146,14 @@ def _transpose(at: At) -> Result:
     return at.transposed(found, order)
 
 
+def _gather_nd(at: At) -> Result:
+    """Read a choice along the first axes, as PyTorch exports x[:, places]."""
+    found, indices = at.data(), at.required(1)
+    if at.given.get("batch_dims", 0) or not indices.ndim or found.row_axis < indices.shape[-1]:
+        raise at.refuse(f"chooses among the rows of {found.shape()}")
+    return at.move(found, f"chooses by indices of shape {indices.shape} from {found.shape()}")
+
+
 def _flatten(at: At) -> Result:
     found, axis = at.data(), at.given.get("axis", 1)
     first = axis % len(found.dims) if -len(found.dims) <= axis < 0 else axis
@@ -191,6 +199,8 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Concat": _concat,
     "Unsqueeze": _unsqueeze,
     "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Tile": lambda at: at.move(at.data(), f"repeats {at.data().shape()} by {at.sizes_at(1)}"),
     "OneHot": _one_hot,
     "Slice": _slice,
     "Split": _split,

@@ -33,7 +33,6 @@ _REASONS = {
     "has bags of the rows of all people together; look up one column each with Embedding, and add up what it gives": (
         *("embeddingbag", "embeddingbagforwardonly"),
     ),
-    "makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself": ("arange",),
     "is a logarithm of a probability, for which fairmend has no bounds; end in the logit": ("logsigmoid",),
 }
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from fairmend.network import Normalise
 from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
+from fairmend.network.formats.tensors import hides
 from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
 from fairmend.network.formats.torch.operators.shapes import copied
 from fairmend.network.formats.torch.program import Constant
@@ -62,11 +63,12 @@ def _add(c: Context, x: Any, other: Any, alpha: Any = 1) -> Any:
     tensor = c.numbers(x)
     if _is_number(other, 0):
         return copied(c, tensor)
-    if isinstance(other, Constant) and other.array.dtype.kind == "f" and np.isneginf(other.array).any():
+    floats = isinstance(other, Constant) and other.array.dtype.kind == "f"
+    if floats and (hidden := hides(other.array, c.steps.dtype)).any():
         c.keeps(other)
-        finite = np.where(np.isneginf(other.array), 0.0, other.array).astype(other.array.dtype)
+        finite = np.where(hidden, 0.0, other.array).astype(other.array.dtype)
         kept = _add(c, tensor, Constant(finite)) if finite.any() else tensor
-        return masked(c, kept, np.isneginf(other.array))
+        return masked(c, kept, hidden)
     wide, shift = _beside(c, tensor, other)
     return c.scaled(wide, shift=shift)
 
@@ -92,7 +94,7 @@ def masked_fill(c: Context, x: Any, mask: Any, value: Any) -> RowTensor:
     if isinstance(value, Constant) and value.array.size == 1:
         c.keeps(value)
         value = float(value.array.reshape(()))
-    if isinstance(value, float) and value == -math.inf:
+    if isinstance(value, float) and hides(np.array(value), c.steps.dtype):
         return masked(c, tensor, mask.array)
     number = c.number(value, "a number to fill in")
     _require_mask(c, tensor, mask.array)
@@ -240,7 +242,7 @@ def _normalised(c: Context, x: Any, shape: Any) -> tuple[RowTensor, int]:
 
 
 def _group_norm(
-    c: Context, x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5
+    c: Context, x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: Any = 1e-5, *rest: Any
 ) -> RowTensor:
     tensor = c.numbers(x)
     if tensor.dims[0] != ROWS or len(tensor.dims) < 2 or lengths(tensor.dims)[1] % num_groups:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fairmend.network.formats.axes import ROWS, column_numbers, lengths
-from fairmend.network.formats.tensors import POWERS
 from fairmend.network.formats.torch.operators.context import Context, Operator, Positive, RowTensor, either
 from fairmend.network.formats.torch.program import Constant
 
@@ -142,11 +141,7 @@ def _softplus(c: Context, x: Any, beta: Any = 1.0, threshold: Any = _SOFTPLUS_LI
 
 def _pow(c: Context, x: Any, exponent: Any) -> RowTensor:
     power = c.number(exponent, "an exponent")
-    if power == 3:  # as PyTorch computes it
-        return c.times(c.function(x, "square"), c.numbers(x))
-    if power not in POWERS:
-        raise c.refuse("is a power other than 3, 2, 0.5, -0.5 and -1")
-    return c.function(x, POWERS[power])
+    return c.power(c.numbers(x), power)
 
 
 def softmax(
@@ -171,6 +166,10 @@ def softmax(
             f"has dim={dim} of a tensor of shape {tensor.shape()}; it must be an axis other than that of rows"
         )
     return c.softmax(tensor, axis, logarithm=logarithm)
+
+
+def _softmin(c: Context, x: Any, dim: Any = None, _stacklevel: int = 3, dtype: Any = None) -> RowTensor:
+    return softmax(c, c.scaled(c.numbers(x), gain=-1.0), dim, dtype=dtype)
 
 
 FUNCTIONS: dict[str, Operator] = {
@@ -198,6 +197,7 @@ FUNCTIONS: dict[str, Operator] = {
     "gelu": lambda c, x, approximate="none": c.function(x, "gelu" if approximate == "none" else "gelu_tanh"),
     "hardsigmoid": lambda c, x, inplace=False: c.function(x, "hardsigmoid", parameters=(1 / 6, 0.5)),
     "softmax": softmax,
+    "softmin": _softmin,
     "_softmax": softmax,
     "log_softmax": partial(softmax, logarithm=True),
     "_log_softmax": partial(softmax, logarithm=True),

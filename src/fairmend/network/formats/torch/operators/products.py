@@ -42,6 +42,11 @@ def contract(c: Context, a: Any, a_names: Labels, b: Any, b_names: Labels, out: 
     thin = c.view(first, tuple(first.dims[axis] for axis in wide))
     weight = b.moved(lambda array: array.reshape([b.array.shape[axis] for axis in keep]))
     names = [a_names[axis] for axis in wide], [b_names[axis] for axis in keep]
+    lead = next((place for place, name in enumerate(names[1]) if name in names[0]), 0)
+    if lead and any(name not in names[0] for name in names[1][lead:]):  # (members, in, out): a matrix for each member
+        members = weight.array.shape[:lead]
+        thin = c.stretched(c.view(thin, ((1,) * lead + thin.dims)), (*members, *thin.dims))
+        names = [*names[1][:lead], *names[0]], names[1]
     found = c.layer(thin, names[0], weight, names[1], [name for name in out if name in {*names[0], *names[1]}], bias)
     return c.view(found, tuple(sizes[name] for name in out))
 
@@ -143,10 +148,7 @@ def _div(c: Context, x: Any, other: Any, rounding_mode: Any = None) -> Any:
 
 def _squares(c: Context, x: RowTensor, dim: Any, keepdim: Any, *, mean: bool = False) -> RowTensor:
     """Return the sum or the mean of the squares along axes."""
-    if not isinstance(dim, int | list | tuple):
-        raise c.refuse("is over all axes, which mixes rows; name the axis")
-    axes = sorted({c.over(x, each, "adds up") for each in ([dim] if isinstance(dim, int) else dim)}, reverse=True)
-    found = c.function(x, "square")
+    axes, found = _axes(c, x, dim), c.function(x, "square")
     for axis in axes:
         found = c.total(found, [axis], mean=mean, keep=bool(keepdim))
     return found
@@ -154,9 +156,23 @@ def _squares(c: Context, x: RowTensor, dim: Any, keepdim: Any, *, mean: bool = F
 
 def _norm(c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
     """Return the lengths of vectors along axes, the roots of the sums of their squares."""
-    if p not in (2, None, "fro") or dtype is not None:
-        raise c.refuse("is a norm other than the square root of a sum of squares")
-    return c.function(_squares(c, c.numbers(x), dim, keepdim), "sqrt")
+    if p not in (1, 2, None, "fro") or dtype is not None:
+        raise c.refuse("is a norm other than a sum of absolute values, or the square root of a sum of squares")
+    if p != 1:
+        return c.function(_squares(c, c.numbers(x), dim, keepdim), "sqrt")
+    return c.summed(c.numbers(x), "L1", _axes(c, c.numbers(x), dim), bool(keepdim))
+
+
+def _axes(c: Context, x: RowTensor, dim: Any, what: str = "adds up") -> list[int]:
+    """Return axes of a tensor, from the last one on."""
+    if not isinstance(dim, int | list | tuple):
+        raise c.refuse("is over all axes, which mixes rows; name the axis")
+    return sorted({c.over(x, each, what) for each in ([dim] if isinstance(dim, int) else dim)}, reverse=True)
+
+
+def _logsumexp(c: Context, x: Any, dim: Any, keepdim: Any = False) -> RowTensor:
+    tensor = c.numbers(x)
+    return c.summed(tensor, "LogSumExp", _axes(c, tensor, dim), bool(keepdim))
 
 
 def _normalize(c: Context, x: Any, p: Any = 2.0, dim: Any = 1, eps: Any = 1e-12, out: Any = None) -> Any:
@@ -193,6 +209,17 @@ def _addcmul(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> 
     return add(c, x, product if value == 1 else _mul(c, product, value))
 
 
+def _addcdiv(c: Context, x: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
+    """Return x + value · tensor1 / tensor2."""
+    quotient = _div(c, tensor1, tensor2)
+    return add(c, x, quotient if value == 1 else _mul(c, quotient, value))
+
+
+def _lerp(c: Context, start: Any, end: Any, weight: Any) -> Any:
+    """Return start + weight · (end - start)."""
+    return add(c, start, _mul(c, add(c, end, start, -1), weight))
+
+
 def _addmm(c: Context, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     if (beta, alpha) != (1, 1):
         raise c.refuse("is not an affine layer")
@@ -220,6 +247,18 @@ def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
     if not any(isinstance(x, RowTensor) for x in given):
         return Constant(np.einsum(equation, *(x.array for x in given)))
     return contract(c, given[0], labels[0], given[1], labels[1], wanted)
+
+
+def _tensordot(c: Context, a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
+    """Return the products of two tensors, added up over pairs of axes."""
+    ranks = [len(_sizes(c, each)) for each in (a, b)]
+    pairs = [list(range(ranks[0] - dims, ranks[0])), list(range(dims))] if isinstance(dims, int) else dims
+    first: list[Hashable] = [("a", axis) for axis in range(ranks[0])]
+    second: list[Hashable] = [("b", axis) for axis in range(ranks[1])]
+    for one, other in zip(*pairs, strict=True):
+        second[other] = first[one]
+    left = [name for name in (*first, *second) if (name in first) != (name in second)]
+    return contract(c, a, first, b, second, left)
 
 
 def _labels(part: str, rank: int) -> list[Hashable]:
@@ -303,8 +342,10 @@ def _multi_head(
     out_bias: Any,
 ) -> tuple[Any, Any]:
     """Return nn.MultiheadAttention in eval mode, and the weights that it averages over heads."""
-    if key_padding_mask is not None or is_causal:
-        raise c.refuse("has a padding mask or is causal, which is not supported")
+    if key_padding_mask is not None:
+        raise c.refuse("has a padding mask, which is not supported")
+    if is_causal and not (isinstance(attn_mask, Constant) and _is_causal(attn_mask.array)):
+        raise c.refuse("is causal without a constant mask that says so (attn_mask)")
     given = [c.numbers(each) for each in (query, key, value)]
     size = out_weight.array.shape[0]
     projected: dict[int, Any] = {}
@@ -332,6 +373,13 @@ def _multi_head(
     if need_weights:
         shown = multiply(c, c.total(weights, [1]), 1 / heads) if average_attn_weights else weights
     return linear(c, flat, out_weight, out_bias), shown
+
+
+def _is_causal(mask: Any) -> bool:
+    """Return whether a mask of nn.MultiheadAttention leaves out the tokens after each, and nothing else."""
+    hidden = mask if mask.dtype == np.bool_ else np.isneginf(mask)
+    plain = mask.dtype == np.bool_ or not mask[~hidden].any()
+    return bool(plain and np.array_equal(hidden, np.triu(np.ones(mask.shape, np.bool_), 1)))
 
 
 def _glu(c: Context, x: Any, dim: int = -1) -> Any:
@@ -368,10 +416,8 @@ def _of_two(c: Context, a: RowTensor, b: Any, smallest: bool) -> Any:
 
 def _along(c: Context, x: RowTensor, axes: Any, keepdim: Any, smallest: bool) -> Any:
     """Return the largest, or smallest, numbers along an axis."""
-    tensor, named = c.numbers(x), axes if isinstance(axes, list | tuple) else [axes]
-    if len(named) != 1 or type(named[0]) is not int:
-        raise c.refuse("is not over one axis")
-    return c.largest(tensor, [c.over(tensor, named[0], "is the largest")], smallest=smallest, keep=bool(keepdim))
+    tensor = c.numbers(x)
+    return c.largest(tensor, _axes(c, tensor, axes, "is the largest"), smallest=smallest, keep=bool(keepdim))
 
 
 def _largest_along(smallest: bool) -> Operator:
@@ -394,6 +440,9 @@ PRODUCTS: dict[str, Operator] = {
     "baddbmm": _baddbmm,
     "norm": _norm,
     "linalg_vector_norm": lambda c, x, ord=2, *rest, **more: _norm(c, x, ord, *rest, **more),  # noqa: A006 (its name)
+    "logsumexp": _logsumexp,
+    "lerp": _lerp,
+    "addcdiv": _addcdiv,
     "normalize": _normalize,
     "var": _variance(root=False),
     "std": _variance(root=True),
@@ -402,6 +451,8 @@ PRODUCTS: dict[str, Operator] = {
     **dict.fromkeys(("div", "divide", "truediv", "true_divide"), either(_div, np.divide)),
     "_operator.mul": _many_rows,
     "einsum": _einsum,
+    "tensordot": _tensordot,
+    "aten.tensordot": lambda c, a, b, dims_self, dims_other: _tensordot(c, a, b, (dims_self, dims_other)),
     "bilinear": _bilinear,
     "scaled_dot_product_attention": _attention,
     "masked_fill": masked_fill,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fairmend.network.formats.axes import ROWS, Count, lengths
+from fairmend.network.formats.tensors import MOST
 from fairmend.network.formats.torch.operators.context import Context, InputWidthError, Operator, RowTensor
 from fairmend.network.formats.torch.program import Constant
 
@@ -350,6 +351,38 @@ def _hstack(c: Context, tensors: Any) -> Any:
     return concatenated(c, wide, 1)
 
 
+def _full(c: Context, size: Any, fill_value: Any, dtype: Any = None, **where: Any) -> Constant:
+    """Return an array of one number, as exported programs make masks."""
+    name = str(dtype if dtype is not None else c.steps.dtype).removeprefix("torch.")
+    if not all(type(each) is int for each in size) or name not in (*_FLOATS, "bool", "int64"):
+        raise c.refuse(f"makes an array of {name} with the sizes {tuple(size)}")
+    return Constant(np.full(size, c.number(float(fill_value), "a number"), name))
+
+
+def _arange(c: Context, *ends: Any, dtype: Any = None, **where: Any) -> Constant:
+    if not all(type(end) is int for end in ends) or dtype is not None or np.ptp([0, *ends]) > MOST:
+        raise c.refuse(
+            "makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself"
+        )
+    return Constant(np.arange(*ends))
+
+
+def _triangle(compute: Callable[..., Any]) -> Operator:
+    """Return an operator that keeps a triangle of a constant matrix, and makes the rest 0."""
+
+    def operator(c: Context, x: Any, diagonal: int = 0) -> Constant:
+        if not isinstance(x, Constant):
+            raise c.refuse("keeps a triangle of what depends on the input; multiply by a constant of 0 and 1")
+        c.keeps(x)
+        return Constant(compute(x.array, diagonal))
+
+    return operator
+
+
+def _mt(c: Context, x: Any) -> Any:
+    return _transpose(c, x, -2, -1)
+
+
 def _size(c: Context, x: Any, dim: Any = None) -> Any:
     return c.sizes(x) if dim is None else c.sizes(x)[dim]
 
@@ -365,7 +398,7 @@ _ATTRIBUTES: dict[str, Callable[[Context, Any], Any]] = {
     "dtype": lambda c, x: "the dtype",
     "data": _same,
     "T": _t,
-    "mT": lambda c, x: _transpose(c, x, -2, -1),
+    "mT": _mt,
 }
 
 
@@ -414,6 +447,13 @@ SHAPES: dict[str, Operator] = {
     "chunk": _chunk,
     "unbind": _unbind,
     **dict.fromkeys(("cat", "concat", "concatenate"), concatenated),
+    "full": _full,
+    "ones": lambda c, size, **more: _full(c, size, 1, **more),
+    "zeros": lambda c, size, **more: _full(c, size, 0, **more),
+    "arange": _arange,
+    "tril": _triangle(np.tril),
+    "triu": _triangle(np.triu),
+    "mT": _mt,
     "flip": _flip,
     "roll": _roll,
     **dict.fromkeys(("hstack", "column_stack"), _hstack),
