@@ -55,12 +55,6 @@ class KerasRunner(Runner):
         """Refuse: the file that Keras saves for a model holds the time."""
         raise FairmendError(f"{self.name} is in memory, where it may change under its name; leave out resume")
 
-    @property
-    def named_columns(self) -> tuple[InputSignature, ...]:
-        """The inputs, if there are several of one column each."""
-        single = len(self._signature) > 1 and all(each.rank == 1 or each.width == 1 for each in self._signature)
-        return self._signature if single else ()
-
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the inputs of the model."""
         return ports_of(self._signature, spec, self.name)
