@@ -293,6 +293,21 @@ def test_operators_of_tensorflow_that_no_converter_knows_are_refused_by_name():
         _require_known_operators(model, "m")
 
 
+def test_a_converter_that_writes_no_model_is_named_and_there_is_no_certificate():
+    X, y = rows()
+
+    class WrittenWrongly(EstimatorRunner):
+        def exports(self, spec, ports):
+            return [lambda path: path.write_bytes(b"nothing")]
+
+    model = RunModel(WrittenWrongly(GaussianNB().fit(X, y))).bind(SPEC)
+    result = fairmend.repair(model, SPEC, X[:20], X[20:200], y[20:200], method="average")
+    assert result.certificate is None
+    (said,) = (text for text in result.warnings if "certificate" in text)
+    assert "its converter writes a file that cannot be run" in said
+    assert "Export it to ONNX yourself, and repair that file" in said
+
+
 def test_a_file_of_an_old_format_gets_constants_that_nobody_replaces(tmp_path):
     X, y = rows()
     forest = RandomForestClassifier(5, random_state=0).fit(X, y)

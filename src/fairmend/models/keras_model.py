@@ -91,6 +91,8 @@ class KerasRunner(Runner):
         return tree.flatten(self._model(given, training=False))[0]
 
     def _export_by_tf2onnx(self, path: Path) -> None:
+        from fairmend.models.export_module import quiet
+
         try:
             tf2onnx, tensorflow = import_module("tf2onnx"), import_module("tensorflow")
         except ImportError as error:
@@ -104,9 +106,10 @@ class KerasRunner(Runner):
         )
         tables = tf2onnx.utils.make_opsetid("ai.onnx.ml", _OPSET_OF_TABLES)
         try:
-            written, _ = tf2onnx.convert.from_keras(
-                self._model, input_signature=[signature], opset=_OPSET, extra_opset=[tables]
-            )
+            with quiet():
+                written, _ = tf2onnx.convert.from_keras(
+                    self._model, input_signature=[signature], opset=_OPSET, extra_opset=[tables]
+                )
         except Exception as error:  # a converter fails in its own ways
             raise FairmendError(f"tf2onnx cannot convert {self.name} to ONNX ({first_line(error)})") from error
         _require_known_operators(written, self.name)
