@@ -50,7 +50,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fairmend
 from benchmarks.zoo import any_models
-from benchmarks.zoo.run_only.models import BOTH, BY_PROBABILITIES, CALLABLE, ESTIMATOR, MODULE, Model
+from benchmarks.zoo.run_only.models import BOTH, BY_PROBABILITIES, CALLABLE, ESTIMATOR, KERAS, MODULE, Model
 from benchmarks.zoo.run_only.people import (
     CALIBRATION_ROWS,
     CODES,
@@ -298,7 +298,7 @@ def _load(model: Model, made: Any, spec: fairmend.Spec) -> Any:
     """Return the model as fairmend runs it; of a module, and of a file made from one, its owner says what it gives."""
     kind = "probability" if model.output.startswith("prob") else "logit"
     asked = model.name in BY_PROBABILITIES and model.form == ESTIMATOR
-    outputs = kind if asked or model.form in (MODULE, *BOTH) else None
+    outputs = kind if asked or model.form in (MODULE, KERAS, *BOTH) else None
     takes = "people" if model.form == CALLABLE and model.reading.raw else None
     return fairmend.load_model(made, outputs=outputs, takes=takes, spec=spec)
 
@@ -322,9 +322,9 @@ def _runs(model: Model, result: Any, spec: fairmend.Spec, path: Path | None) -> 
     if model.form == MODULE or (model.form == ESTIMATOR and isinstance(base, RunModel)):
         repaired = result.module if model.form == MODULE else result.estimator
         runs[model.form] = lambda people, given: model.scores(repaired, _rows(model, people, given))
-    elif model.form == CALLABLE:
+    elif model.form in (CALLABLE, KERAS):
         runs[model.form] = lambda people, given: _probabilities(
-            result.network.logits(_spoil(spec, spec.encode(people), model.protected, given))
+            result.network.logits(_spoil(spec, spec.encode(people, dtype=base.dtype), model.protected, given))
         )
     if path is not None:
         kind = base.kind if isinstance(base, RunModel) else None

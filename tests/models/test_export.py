@@ -21,7 +21,9 @@ from fairmend.models import RunModel, load_model
 from fairmend.models.estimator import EstimatorRunner
 from fairmend.models.export_estimator import _plain_attributes
 from fairmend.models.export_module import export_module
+from fairmend.models.keras_model import _require_known_operators
 from fairmend.spec import Feature, Spec
+from support.keras_files import import_keras, quiet
 
 skl2onnx = pytest.importorskip("skl2onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -259,6 +261,51 @@ def test_categories_of_pandas_become_codes_of_lightgbm(tmp_path):
     frame["sex"] = None
     expected = result.estimator.predict_proba(frame)
     np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
+
+
+@quiet
+def test_a_model_of_keras_that_is_not_read_becomes_a_file(tmp_path):
+    """It has several inputs, one of them of whole numbers, and gives each person the scores of the file."""
+    keras = import_keras()
+    layers = keras.layers
+    keras.utils.set_random_seed(0)
+    codes, numbers = keras.Input((2,), name="codes", dtype="int64"), keras.Input((2,), name="numbers")
+    known = layers.Flatten()(layers.Embedding(3, 4)(codes))
+    joined = layers.Concatenate()([known, layers.UnitNormalization()(numbers)])
+    model = keras.Model({"numbers": numbers, "codes": codes}, layers.Dense(1, activation="sigmoid")(joined))
+    inputs = dict.fromkeys(("sex", "job"), "codes") | dict.fromkeys(("age", "income"), "numbers")
+    spec = Spec([replace(feature, input=inputs[feature.name]) for feature in FEATURES])
+    result, saved = repaired_and_checked(model, tmp_path, spec)
+    X = rows()[0]
+    np.testing.assert_allclose(result.network.logits(X), saved.logits(X), rtol=1e-4)
+    others = np.where(np.arange(4) == 0, 1 - X, X)
+    for each in (result.network, saved):
+        assert each.logits(X).tobytes() == each.logits(others).tobytes()
+
+
+def test_operators_of_tensorflow_that_no_converter_knows_are_refused_by_name():
+    made = [onnx.helper.make_node("Bucketize", ["x"], ["b"]), onnx.helper.make_node("Sigmoid", ["b"], ["y"])]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [None, 4]) for name in ("x", "y")]
+    model = onnx.helper.make_model(onnx.helper.make_graph(made, "g", ends[:1], ends[1:]))
+    with pytest.raises(
+        fairmend.FairmendError, match="tf2onnx does not convert Bucketize of TensorFlow, which m computes"
+    ):
+        _require_known_operators(model, "m")
+
+
+def test_a_converter_that_writes_no_model_is_named_and_there_is_no_certificate():
+    X, y = rows()
+
+    class WrittenWrongly(EstimatorRunner):
+        def exports(self, spec, ports):
+            return [lambda path: path.write_bytes(b"nothing")]
+
+    model = RunModel(WrittenWrongly(GaussianNB().fit(X, y))).bind(SPEC)
+    result = fairmend.repair(model, SPEC, X[:20], X[20:200], y[20:200], method="average")
+    assert result.certificate is None
+    (said,) = (text for text in result.warnings if "certificate" in text)
+    assert "its converter writes a file that cannot be run" in said
+    assert "Export it to ONNX yourself, and repair that file" in said
 
 
 def test_a_file_of_an_old_format_gets_constants_that_nobody_replaces(tmp_path):

@@ -271,8 +271,56 @@ def test_a_file_of_keras_that_is_not_read_says_how_to_run_it(tmp_path):
     layers = keras.layers
     model = keras.Sequential([keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2), layers.Dense(1)])
     model.save(tmp_path / "recurrent.keras")
-    with pytest.raises(FairmendError, match=r"GRU.*give a function.*export it to ONNX"):
+    with pytest.raises(FairmendError, match=r"GRU.*open it with Keras and give the model.*export it to ONNX"):
         load_model(tmp_path / "recurrent.keras")
+
+
+@quiet
+def test_a_model_of_keras_that_is_not_read_is_run():
+    keras = import_keras()
+    layers = keras.layers
+    keras.utils.set_random_seed(0)
+    recurrent = [layers.Normalization(mean=X.mean(axis=0), variance=X.var(axis=0)), layers.Reshape((4, 1))]
+    head = keras.Sequential([layers.Dense(4), layers.Dense(1, activation="sigmoid")])
+    model = keras.Sequential([keras.Input((4,)), *recurrent, layers.GRU(8, unroll=True), head])
+    loaded = load_model(model, spec=SPEC)
+    assert isinstance(loaded, RunModel)
+    assert (loaded.kind, "GRU" in loaded.why_only_run, loaded.dtype) == ("probability", True, np.float32)
+    assert loaded.runtime == f"Keras {keras.__version__} with {keras.backend.backend()}"
+    own = model.predict(X.astype(np.float32), verbose=0)[:, 0]
+    np.testing.assert_allclose(loaded.probabilities_of(loaded.logits(X)), own, rtol=1e-5)
+    sexes = [np.where(np.arange(4) == 1, sex, X).astype(np.float32) for sex in (0, 1)]
+    accepted = [model.predict(rows, verbose=0)[:, 0] >= 0.5 for rows in sexes]
+    assert fairmend.audit(loaded, SPEC, FRAME).count == (accepted[0] != accepted[1]).sum()
+    below = keras.initializers.Constant(-3)
+    other = keras.Sequential([keras.Input((4,)), layers.UnitNormalization(), layers.Dense(1, bias_initializer=below)])
+    assert load_model(other, spec=SPEC).kind == "logit"
+    with pytest.raises(FairmendError, match="leave out resume"):
+        loaded.digest()
+
+
+@quiet
+def test_a_model_of_keras_that_cannot_be_run_is_refused_in_a_line():
+    keras = import_keras()
+    layers = keras.layers
+
+    class Own(keras.Model):
+        def call(self, x):
+            return x
+
+    x, image = keras.Input((4,)), keras.Input((4, 4, 1))
+    half = keras.Input((4,), dtype="float16")
+    cases = {
+        r"declares no inputs; begin it with keras\.Input.*give a function": Own(),
+        "has 2 outputs; make a model of the one that decides": keras.Model(x, [layers.Dense(1)(x), layers.Dense(1)(x)]),
+        r"has the shape \(None, 4, 4, 1\)": keras.Model(image, layers.Flatten()(layers.Conv2D(1, 2)(image))),
+        "is no model of Keras 3.*give a function": layers.GRU(2),
+        "is float16; fairmend fills inputs of": keras.Model(half, layers.UnitNormalization()(half)),
+    }
+    for said, model in cases.items():
+        with pytest.raises(FairmendError, match=said) as caught:
+            load_model(model, spec=SPEC)
+        assert "\n" not in str(caught.value)
 
 
 def test_what_is_no_model_keeps_the_reason_of_load_network(tmp_path):

@@ -1,4 +1,4 @@
-"""Models of Keras with preprocessing layers, attention, gates and products: called in memory, and exported to ONNX."""
+"""Models of Keras with preprocessing layers, attention, gates and products: in memory, and exported to ONNX."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.zoo.data import JOBS
-from benchmarks.zoo.run_only.models import CALLABLE, CONVERTED, Model, Rows, installed
+from benchmarks.zoo.run_only.models import CONVERTED, KERAS, Model, Rows, installed, keras_inputs
 from benchmarks.zoo.run_only.people import CODED, NUMBERS, ONE_HOT, RACES, RAW, SEXES, SIZES, Reading
 
 VALUES = {"sex": SEXES, "race": RACES, "job": JOBS}
@@ -175,7 +175,7 @@ def cases() -> Iterator[Model]:
     if not installed("Keras", "keras", "tensorflow"):
         return
     for name, (reading, make) in MODELS.items():
-        yield Model(name, "Keras", CALLABLE, reading, "probability", _maker(reading, make, export=False))
+        yield Model(name, "Keras", KERAS, reading, "probability", _maker(reading, make, export=False))
     if installed("Keras's ONNX", "tf2onnx"):
         for name in EXPORTED:
             reading, make = MODELS[name]
@@ -191,10 +191,10 @@ def _maker(reading: Reading, make: Callable[[Any, Any], Any], export: bool) -> C
         keras.utils.set_random_seed(0)
         model = make(keras, X)
         model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
-        model.fit(_inputs(X), y, epochs=6, batch_size=128, verbose=0)
+        model.fit(keras_inputs(X), y, epochs=6, batch_size=128, verbose=0)
         if export:
             return _export(model, reading, folder)
-        return lambda rows: model(_inputs(rows), training=False).numpy()
+        return model
 
     return build
 
@@ -209,13 +209,3 @@ def _export(model: Any, reading: Reading, folder: Path) -> Path:
     convert = [sys.executable, "-m", "tf2onnx.convert", "--saved-model", str(folder / "saved"), "--output", str(path)]
     subprocess.run([*convert, "--opset", "17", "--extra_opset", "ai.onnx.ml:2"], check=True)
     return path
-
-
-def _inputs(X: Rows) -> Any:
-    """Return a matrix as it is, and a table as one tensor for each column."""
-    if isinstance(X, np.ndarray):
-        return X
-    import tensorflow as tf
-
-    text = {name: tf.constant(X[[name]].to_numpy(dtype=str)) for name in VALUES}
-    return text | {name: tf.constant(X[[name]].to_numpy(np.float32)) for name in NUMBERS}

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from benchmarks.zoo.run_only.people import Reading
+from benchmarks.zoo.run_only.people import CODES, NUMBERS, Reading
 
-MODULE, ESTIMATOR, CALLABLE = "module", "estimator", "callable"
+MODULE, ESTIMATOR, CALLABLE, KERAS = "module", "estimator", "callable", "Keras model"
 DYNAMO, TORCHSCRIPT, CONVERTED = "ONNX, torch.export", "ONNX, TorchScript", "ONNX, converted"
 BOTH = (DYNAMO, TORCHSCRIPT)
 BY_PROBABILITIES = ("SVC", "GaussianProcess")  # estimators whose predict() gives other classes than predict_proba()
@@ -31,11 +31,11 @@ Make = Callable[[Rows, np.ndarray, Path], Any]  # training rows, labels and a fo
 class Model:
     """A model of a library. ``make(X, y, folder)`` trains it and returns what its owner gives to fairmend.
 
-    ``form`` says what that is: a module, an estimator with `predict_proba`, a callable, or the path of an ONNX file,
-    which is made in one of three ways. ``output`` says what it computes for a person: one "logit" or "probability", or
-    two "logits" or "probabilities", of the classes 0 and 1. ``refused`` is what a refusal must name, if this model
-    cannot be repaired for everyone. ``fails_alone`` tells that it fails on a single person, which a repaired one does
-    not, as it runs several members of a class.
+    ``form`` says what that is: a module, an estimator with `predict_proba`, a callable, a model of Keras, or the path
+    of an ONNX file, which is made in one of three ways. ``output`` says what it computes for a person: one "logit" or
+    "probability", or two "logits" or "probabilities", of the classes 0 and 1. ``refused`` is what a refusal must name,
+    if this model cannot be repaired for everyone. ``fails_alone`` tells that it fails on a single person, which a
+    repaired one does not, as it runs several members of a class.
     """
 
     name: str
@@ -86,13 +86,15 @@ class Model:
             return made.predict_proba(X)
         if self.form == CALLABLE:
             return made(X)
+        if self.form == KERAS:
+            return run_keras(made, X)
         return run_onnx(made, X, self.reading)
 
     def repaired(self, result: Any, path: Path) -> Any:
         """Return what a repair gives back, as the framework runs it: the saved file for a file, else an object."""
         if self.form == MODULE:
             return result.module
-        if self.form in (ESTIMATOR, CALLABLE):
+        if self.form in (ESTIMATOR, CALLABLE, KERAS):
             return result.model
         result.model.save(path)
         return path
@@ -123,6 +125,21 @@ def run_module(module: torch.nn.Module, arguments: Iterable[np.ndarray]) -> np.n
     with torch.no_grad():
         outputs = module(*map(torch.from_numpy, arguments))
     return (outputs[-1] if isinstance(outputs, tuple) else outputs).numpy()
+
+
+def run_keras(model: Any, X: Rows) -> np.ndarray:
+    """Return the outputs of a model of Keras on TensorFlow."""
+    return model(keras_inputs(X), training=False).numpy()
+
+
+def keras_inputs(X: Rows) -> Any:
+    """Return a matrix as it is, and a table as one tensor for each column."""
+    if isinstance(X, np.ndarray):
+        return X
+    import tensorflow as tf
+
+    text = {name: tf.constant(X[[name]].to_numpy(dtype=str)) for name in CODES}
+    return text | {name: tf.constant(X[[name]].to_numpy(np.float32)) for name in NUMBERS}
 
 
 def train_module(module: torch.nn.Module, arguments: Iterable[np.ndarray], y: np.ndarray, output: str) -> Any:

@@ -1,4 +1,4 @@
-"""Models that are only run: ONNX files, PyTorch modules, fitted estimators and Python functions, whose scores count.
+"""Models that are only run, and whose scores count: ONNX files, modules, Keras models, estimators and functions.
 
 `load_model` gives a `Network` for what can be read node by node, and a `RunModel` for everything else. A `RunModel`
 turns rows of a spec into what the model reads through its `ports`, and its outputs into scores.

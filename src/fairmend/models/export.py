@@ -81,7 +81,12 @@ def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entr
     """Return the same for the original in a file."""
     base = model.base
     named = base.runner.output if isinstance(base, RunModel) and isinstance(base.runner, OnnxRunner) else None
-    runner = OnnxRunner(path, named)
+    try:
+        runner = OnnxRunner(path, named)
+    except FairmendError as error:
+        raise FairmendError(
+            f"its converter writes a file that cannot be run: {error}. Export it to ONNX yourself, and repair that file"
+        ) from error
     closed = "logit" if base.closing == "none" else "probability"
     original = RunModel(runner, outputs=base.kind if isinstance(base, RunModel) else closed)
     original = original.bind(model.canonical.spec)

@@ -58,7 +58,7 @@ def export_module(
     """Write a module to an ONNX file; `tensors` are an example of what `call` gives it, by the names of the inputs."""
     wrapped = _Scores(module, list(tensors), call).eval()
     try:
-        with _quiet(), _no_fused_layers(), torch.no_grad():
+        with quiet(), _no_fused_layers(), torch.no_grad():
             EXPORTERS[exporter](wrapped, tensors, path)
     except Exception as error:  # an exporter fails in its own ways
         raise FairmendError(
@@ -134,9 +134,9 @@ def _no_fused_layers() -> Any:
 
 
 @contextlib.contextmanager
-def _quiet() -> Any:
+def quiet() -> Any:
     """Keep exporters from printing and warning about their own work."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "tensorflow", "tf2onnx")]
     levels = [each.level for each in loggers]
     with (
         warnings.catch_warnings(),

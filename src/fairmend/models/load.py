@@ -41,8 +41,9 @@ def load_model(
     """Return the model in a file or object: a `Network` if it can be read node by node, else a `RunModel`.
 
     What `load_network` reads is a network, about which everything can be asked. Every other ONNX file (with the extra
-    `onnxruntime`), PyTorch module, fitted estimator or pipeline with predict_proba, decision_function or predict, and
-    function is a model that is only run: audited and certified by enumeration. `why_only_run` says why.
+    `onnxruntime`), PyTorch module, Keras model in memory, fitted estimator or pipeline with predict_proba,
+    decision_function or predict, and function is a model that is only run: audited and certified by enumeration.
+    `why_only_run` says why.
 
     Parameters
     ----------
@@ -102,14 +103,10 @@ def _load(
             example = _example(source, spec) if spec is not None and _is_module(source) else None
             network = load_network(source, activation, example=example)
         except FairmendError as error:
-            if _is_keras(source):
-                raise FairmendError(
-                    f"{error}. To run it, give a function: load_model(lambda X: model.predict(X, verbose=0))"
-                ) from error
             if _is_keras_file(source) and "fairmend supports" in str(error):
                 raise FairmendError(
-                    f"{error}. To run it, open it with Keras and give a function: load_model(lambda X: "
-                    "model.predict(X, verbose=0)), or export it to ONNX"
+                    f"{error}. To run it, open it with Keras and give the model: "
+                    "load_model(keras.models.load_model(path)), or export it to ONNX"
                 ) from error
             if not _can_run(source):
                 raise
@@ -225,7 +222,8 @@ def _is_function(source: Any) -> bool:
 def _can_run(source: Any) -> bool:
     from fairmend.models.estimator import is_estimator
 
-    return _is_onnx(source) or _is_module(source) or (not _is_file(source) and is_estimator(source))
+    in_memory = _is_module(source) or _is_keras(source) or is_estimator(source)
+    return _is_onnx(source) or (not _is_file(source) and in_memory)
 
 
 def _runner(source: Any, output: str | None, takes: str | None) -> Runner:
@@ -238,6 +236,10 @@ def _runner(source: Any, output: str | None, takes: str | None) -> Runner:
         from fairmend.models.onnx_file import OnnxRunner
 
         return OnnxRunner(Path(source), output)
+    if _is_keras(source):  # before modules: with PyTorch, a Keras model is one too
+        from fairmend.models.keras_model import KerasRunner
+
+        return KerasRunner(source)
     if _is_module(source):
         from fairmend.models.module import ModuleRunner
 
@@ -250,4 +252,6 @@ def _runner(source: Any, output: str | None, takes: str | None) -> Runner:
 
     if is_estimator(source):
         return EstimatorRunner(source)
-    raise FairmendError(f"{source!r} cannot be run: give an ONNX file, a module, a fitted estimator or a function")
+    raise FairmendError(
+        f"{source!r} cannot be run: give an ONNX file, a module, a Keras model, a fitted estimator or a function"
+    )
