@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fairmend_check.kernel.enclosure import enclose_outputs
 
 import fairmend
 from fairmend import Feature, Spec
@@ -9,7 +10,6 @@ from fairmend.base.errors import FairmendError
 from fairmend.network import Affine, load_network
 from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.enclosure import enclose_outputs
 from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.read_model import read_model
 from support.keras_files import edit_archive, import_keras, quiet
