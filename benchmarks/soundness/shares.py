@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
@@ -82,8 +82,8 @@ def random_feature(rng: np.random.Generator, number: int) -> dict[str, Any]:
         low = int(rng.integers(-5, 6)) if rng.random() < 0.8 else int(rng.choice([2**24 - 3, -(2**31), 10**12]))
         feature["range"] = [low, low + int(rng.integers(0, 9))]
     else:
-        low = float(np.round(rng.normal() * 10, rng.integers(0, 4)))
-        feature["range"] = [low, low + float(rng.choice([0.0, 0.3, 1.0, 7.77]))]
+        start = float(np.round(rng.normal() * 10, rng.integers(0, 4)))
+        feature["range"] = [start, start + float(rng.choice([0.0, 0.3, 1.0, 7.77]))]
     if feature["kind"] != "categorical" and rng.random() < 0.6:
         low, high = feature["range"]
         feature["scale"] = {"mean": (low + high) / 2 + 0.1, "std": float(rng.choice([0.37, 1.0, 5.3]))}
@@ -220,13 +220,12 @@ class Truth:
         if isinstance(self.spec.claim, ScoreClaim):
             if self.spec.claim.on != "probability":
                 return points
-            powers = np.exp(points - points.max(axis=1, keepdims=True))
-            return powers / powers.sum(axis=1, keepdims=True) if points.shape[1] > 1 else expit(points)
+            return np.asarray(softmax(points, axis=1) if points.shape[1] > 1 else expit(points))
         if points.shape[1] > 2:
-            return points.argmax(axis=1)[:, None].astype(np.float64)
+            return np.asarray(points.argmax(axis=1)[:, None], np.float64)
         lead = points[:, 0] if points.shape[1] == 1 else points[:, 1] - points[:, 0]
         odds = math.log(self.spec.threshold / (1 - self.spec.threshold))
-        return (lead >= odds)[:, None].astype(np.float64)
+        return np.asarray((lead >= odds)[:, None], np.float64)
 
     def is_unequal(self, person: tuple[int, ...]) -> bool:
         """Return whether two people who are similar to someone with values in these places get other answers."""
@@ -377,11 +376,11 @@ def compare_volumes(rng: np.random.Generator, tally: Counter[str]) -> None:
     for row in range(len(leaves.first)):
         leaf = part_of(leaves, row)
         found = prove_shares(checked_model(network), spec, people, leaf)
-        least, widths = Fraction(0), []
+        least, widths = Fraction(0), list[Fraction]()
         for k, axis in enumerate(people.axes):
-            low, length = Fraction(axis.feature.low), Fraction(axis.feature.high) - Fraction(axis.feature.low)
+            start, length = Fraction(axis.feature.low), Fraction(axis.feature.high) - Fraction(axis.feature.low)
             first, last = (Fraction(int(end[0, k]), axis.cells) for end in (leaf.first, leaf.last + 1))
-            ends = [coefficients[k] * (low + length * end) for end in (first, last)]
+            ends = [coefficients[k] * (start + length * end) for end in (first, last)]
             least, widths = least + min(ends), [*widths, abs(ends[1] - ends[0])]
         unequal = _below(-min(constants) - least, widths) - _below(-max(constants) - least, widths)
         size = leaf.cells[0]

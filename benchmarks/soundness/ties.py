@@ -145,7 +145,7 @@ class Hostile:
             groups = x.reshape(len(x), -1, operation.group)
             powers = np.exp(groups - groups.max(axis=2, keepdims=True))
             total = self._added(powers)[..., None]
-            return (powers / total if self.rng.random() < 0.5 else powers * (1 / total)).reshape(x.shape)
+            return np.reshape(powers / total if self.rng.random() < 0.5 else powers * (1 / total), x.shape)
         if isinstance(operation, Normalise):
             return self._normalised(operation, x.reshape(len(x), -1, operation.group)).reshape(x.shape)
         if isinstance(operation, Scale):
@@ -174,7 +174,7 @@ class Hostile:
         else:
             variance = np.maximum(self._added(x * x)[..., None] / n - mean * mean, self.kind(0))
         root = np.sqrt(variance + self.kind(operation.epsilon))
-        return (x - mean) / root if self.rng.random() < 0.5 else (x - mean) * (1 / root)
+        return np.asarray((x - mean) / root if self.rng.random() < 0.5 else (x - mean) * (1 / root))
 
     def _dot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Return sums of products over the last axis."""
