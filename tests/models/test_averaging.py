@@ -10,10 +10,11 @@ from torch import nn
 
 import fairmend
 from fairmend.base.errors import FairmendError
+from fairmend.models import onnx_average
 from fairmend.models.averaging import QUANTILES, fit_average
 from fairmend.models.canonical import choose_map
 from fairmend.models.load import load_model
-from fairmend.models.onnx_entry import NodeWriter
+from fairmend.models.onnx_entry import NodeWriter, write_entry
 from fairmend.models.onnx_weights import write_weights
 from fairmend.models.ports import Port
 from fairmend.models.repaired import RepairedModel
@@ -262,3 +263,60 @@ def test_a_graph_weighs_members_as_the_average_does_whatever_its_inputs_hold():
     expected = average.weights.compute(spec, X)
     assert np.ptp(expected, axis=0).min() > 0.3
     np.testing.assert_allclose(weights.T, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_graph_makes_the_rows_of_all_members_whatever_its_inputs_hold(linked):
+    """Inputs of both ranks, of numbers and texts; some that no member changes, and one with a look-up."""
+    categories = {"kind": "categorical", "encoding": "ordinal"}
+    features = [
+        {"name": "sex", **categories, "categories": ["f", "m"], "protected": True, "input": "text"},
+        {"name": "home", **categories, "categories": ["wife", "husband", "alone"], "input": "text_2"},
+        {"name": "owner", **categories, "categories": ["no", "yes"], "protected": True, "input": "codes"},
+        {"name": "age", "kind": "integer", "range": [18, 80], "protected": True, "input": "numbers"},
+        {"name": "years", "kind": "integer", "range": [0, 40], "input": "numbers"},
+        {"name": "pay", "kind": "continuous", "range": [0, 9], "input": "kept"},
+        {"name": "member", **categories, "categories": ["no", "yes"], "input": "truth"},
+    ]
+    moves = {"f": {"husband": "wife"}, "m": {"wife": "husband"}}
+    links = [{"when": {"sex": sex}, "then": {"home": home}} for sex, home in moves.items()] if linked else []
+    spec = Spec.from_dict({"feature": features, "link": links})
+    of = {"text": ("string", 1), "text_2": ("string", 2), "codes": ("int64", 1), "numbers": ("float32", 2)}
+    of |= {"kept": ("float64", 2), "truth": ("bool", 1)}
+    ports = [
+        Port(n, kind, rank, tuple(f.name for f in spec.features if f.input == n)) for n, (kind, rank) in of.items()
+    ]
+    X = spec.sample_inputs(200, np.random.default_rng(0), np.float64)
+    average = fit_average(choose_map(spec, X), X)
+    entry, members, to = average.canonical.entry(ports), average.entries(ports), NodeWriter()
+    found = onnx_average._write_members(to, entry, members, write_entry(to, entry))
+    inputs = [helper.make_tensor_value_info(p.name, ELEMENTS[p.type], [None] * p.rank) for p in ports]
+    outputs = [
+        helper.make_tensor_value_info(name, ELEMENTS[p.type], None) for name, p in zip(found, ports, strict=True)
+    ]
+    graph = helper.make_graph(to.nodes, "members", inputs, outputs, to.constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    assert len(members) > 2
+    for rows in (X[:0], X[:1], X):
+        held = [port.values(spec, rows) for port in ports]
+        given = session.run(None, {port.name: values for port, values in zip(ports, held, strict=True)})
+        canonical = entry.apply([v.reshape(len(rows), p.width(spec)) for v, p in zip(held, ports, strict=True)])
+        each = [member.apply(canonical) for member in members]
+        for number, (port, values) in enumerate(zip(ports, given, strict=True)):
+            expected = np.concatenate([one[number] for one in each])
+            assert values.shape == (expected.shape if port.rank == 2 else (len(expected),))
+            np.testing.assert_array_equal(values.reshape(expected.shape), expected)
+
+
+def test_nodes_of_the_original_may_have_the_names_of_its_outputs(rows, tmp_path):
+    path = saved_forest(rows, tmp_path / "forest.onnx", options={"zipmap": False})
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    onnx.save(model, path)
+    X, y = rows
+    result = fairmend.repair(path, SPEC, X[:20], X[20:120], y[20:120], method="average")
+    result.network.save(tmp_path / "fair.onnx")
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx").valid

@@ -170,6 +170,8 @@ def _write_average(
     to.node("Cast", [found], outputs.score, to=element)
     if outputs.label is not None:
         _write_labels(to, graph, outputs)
+    for node in to.nodes:  # those of outputs could be named as a node of the original
+        node.name = node.name if node.name.startswith(_PLACE) else f"{_PLACE}/output/{node.name}"
     kept = [node for node in graph.node if node not in late]
     del graph.node[:]
     graph.node.extend([*kept, *to.nodes, *late])
