@@ -184,6 +184,7 @@ def _relative(units: Any) -> Array:
 
 _FEW = 0.6  # of the weights
 _FOLDING = 8  # roundings of a folded layer beside its products and its norms
+_PLACES = 16  # where a number or a factor may be taken as 0, beside one for each rounding of a norm
 
 
 @dataclass(eq=False)
@@ -419,7 +420,8 @@ def _folded_rounding(fold: Fold, terms: Terms, size: Array, kind: Precision, sca
     beside = (1 + fold.before.reach.max()) * (1 + fold.after.reach.max()) * weights
     wide = size * fold.before.reach + fold.before.size
     reach = scaled * beside * (terms.additions + wide.sum(axis=1, keepdims=True)) + fold.after.size
-    return (_relative(count) * terms.above + 16 * kind.tiny * reach) * (1 + 4 * gamma(n + 16)), 2 * reach
+    flushed = (_PLACES + fold.before.roundings + fold.after.roundings) * kind.tiny * reach
+    return (_relative(count) * terms.above + flushed) * (1 + 4 * gamma(n + 16)), 2 * reach
 
 
 _SCALING = 2  # roundings beside those of the norms: its numbers are rounded to the type of the model
@@ -481,7 +483,8 @@ class Scale(Operation):
             size, count = part.above + part.below, part.additions
         units = norm.units(kind.u) + _SCALING * kind.u
         reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
-        own = _relative(units) * (size * np.abs(norm.factor) + norm.size) + 16 * kind.tiny * (1 + count) * reach
+        flushed = (_PLACES + norm.roundings) * kind.tiny * (1 + count) * reach
+        own = _relative(units) * (size * np.abs(norm.factor) + norm.size) + flushed
         return own * (1 + 4 * gamma(16)), 2 * reach
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
