@@ -565,3 +565,27 @@ def test_masks_and_pairs_of_indices_are_those_of_the_program(case, tmp_path):
     torch.export.save(torch.export.export(module, (CONT,), dynamic_shapes=shapes), tmp_path / "m.pt2")
     found = load_network(tmp_path / "m.pt2").logits(CONT.numpy())
     assert np.allclose(found, module(CONT)[:, 0].detach().numpy(), atol=1e-6)
+
+
+def test_numbers_of_the_model_alone_are_not_added_up(tmp_path):
+    """PyTorch adds up 2^27, 1 and -2^27 in an order of its own, to 1 or to 0."""
+
+    class Gate(torch.nn.Module):
+        def __init__(self, equation, rows):
+            super().__init__()
+            self.equation, self.last = equation, torch.nn.Linear(4, 1)
+            self.register_buffer("rows", rows)
+            self.register_buffer("ones", torch.ones(rows.shape[-1]))
+
+        def forward(self, x):
+            return self.last(x * torch.einsum(self.equation, self.rows, self.ones))
+
+    large = torch.tensor([[0.0, 1.0, 2.0**27, -(2.0**27)]] * 4)
+    for equation, rows, read in (("ik,k->i", large, False), ("k,k->k", torch.ones(4), True)):
+        program = torch.export.export(Gate(equation, rows).eval(), (CONT,))
+        torch.export.save(program, tmp_path / "m.pt2")
+        if read:
+            assert load_network(tmp_path / "m.pt2").inputs == 4
+            continue
+        with pytest.raises(FairmendError, match="adds up numbers of the model alone"):
+            load_network(tmp_path / "m.pt2")
