@@ -5,7 +5,8 @@
 A graph grows node by node: each is drawn with odd axes, shapes, broadcasts and equations, and stays if ONNX Runtime
 runs the graph so far. Those that the checker reads are run, optimised and not, in batches of several sizes. Outputs
 must lie within what the checker encloses. Where fairmend's loader reads the graph too, both must have read the same
-network. Prints how many graphs were read, run and refused, and why. Exits with 1 if anything is outside a bound.
+network; what it alone reads is compared with the runs as well.
+Prints how many graphs were read, run and refused, and why. Exits with 1 if anything is outside a bound.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@
 Each graph (`onnx_grammar`) that the checker reads is run by each ONNX Runtime, optimised and not, in batches of
 several sizes. Every output must lie within what the checker encloses: the network that it read, at this point, give or
 take its bound of the inference error, and the same sigmoid, softmax or label. Where fairmend's loader reads the graph
-too, both must have read the same weights and the same values. FOLDER holds a version of ONNX Runtime:
+too, both must have read the same weights and the same values; what it alone reads is compared with the runs as well.
+FOLDER holds a version of ONNX Runtime:
 `pip install --target FOLDER onnxruntime==1.18.0 "numpy<2"`; without one, the installed version is run.
 
 Prints how many graphs were read, run and refused, and why; the largest error as a share of its bound; and what is

@@ -565,3 +565,64 @@ def test_masks_and_pairs_of_indices_are_those_of_the_program(case, tmp_path):
     torch.export.save(torch.export.export(module, (CONT,), dynamic_shapes=shapes), tmp_path / "m.pt2")
     found = load_network(tmp_path / "m.pt2").logits(CONT.numpy())
     assert np.allclose(found, module(CONT)[:, 0].detach().numpy(), atol=1e-6)
+
+
+def test_numbers_of_the_model_alone_are_not_added_up(tmp_path):
+    """PyTorch adds up 2^27, 1 and -2^27 in an order of its own, to 1 or to 0."""
+
+    class Gate(torch.nn.Module):
+        def __init__(self, equation, rows):
+            super().__init__()
+            self.equation, self.last = equation, torch.nn.Linear(4, 1)
+            self.register_buffer("rows", rows)
+            self.register_buffer("ones", torch.ones(rows.shape[-1]))
+
+        def forward(self, x):
+            return self.last(x * torch.einsum(self.equation, self.rows, self.ones))
+
+    large = torch.tensor([[0.0, 1.0, 2.0**27, -(2.0**27)]] * 4)
+    for equation, rows, read in (("ik,k->i", large, False), ("k,k->k", torch.ones(4), True)):
+        program = torch.export.export(Gate(equation, rows).eval(), (CONT,))
+        torch.export.save(program, tmp_path / "m.pt2")
+        if read:
+            assert load_network(tmp_path / "m.pt2").inputs == 4
+            continue
+        with pytest.raises(FairmendError, match="adds up numbers of the model alone"):
+            load_network(tmp_path / "m.pt2")
+
+
+def test_functions_of_numbers_of_the_model_are_not_cancelled(tmp_path):
+    """PyTorch's exp of a number may be another one than NumPy's, by one bit: what is left of it must not matter."""
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, scale, number):
+            super().__init__()
+            self.scale, self.last = scale, torch.nn.Linear(4, 1)
+            self.register_buffer("number", torch.full((4,), number))
+            self.register_buffer("other", self.number.exp())
+
+        def forward(self, x):
+            return self.last(x * self.scale(self))
+
+    allowed = {
+        "exp": lambda m: m.number.exp(),
+        "a root of a sum": lambda m: 1 / ((m.number * m.number + 1e-5).sqrt() + 1e-8),
+        "minus exp": lambda m: -m.number.exp() / 2 - 1,
+    }
+    refused = {
+        "a difference": lambda m: (m.number.exp() - m.other) * 2.0**26,
+        "the other way": lambda m: torch.rsub(m.number.exp(), m.other),
+        "a logarithm": lambda m: (m.number.exp() / m.other).log(),
+        "moved": lambda m: m.number.exp().reshape(2, 2).flatten() - m.other,
+    }
+    for scales, read in ((allowed, True), (refused, False)):
+        for name, scale in scales.items():
+            module = Scaled(scale, 0.7).eval()
+            torch.export.save(torch.export.export(module, (CONT,)), tmp_path / "m.pt2")
+            if read:
+                expected = module(CONT).detach().numpy()
+                found = load_network(tmp_path / "m.pt2").logits(CONT.numpy()).reshape(expected.shape)
+                assert np.allclose(found, expected, atol=1e-6), name
+                continue
+            with pytest.raises(FairmendError, match="round in ways of their own"):
+                load_network(tmp_path / "m.pt2")

@@ -31,19 +31,21 @@ class Constant:
     """A tensor of the model; ``key`` names it in the state dict, and is None for numbers that are not in there.
 
     ``places`` says which number of the stored tensor, in its order, is at each place of the array; None: all of them,
-    in that order. ``stored`` is the shape of that tensor.
+    in that order. ``stored`` is the shape of that tensor. ``rounded`` says that programs may round the numbers
+    otherwise, as they are a function of others.
     """
 
     array: npt.NDArray[Any]
     key: str | None = None
     places: npt.NDArray[np.int64] | None = None
     stored: tuple[int, ...] | None = None
+    rounded: bool = False
 
     def moved(self, move: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Constant:
         """Return the numbers reshaped, chosen, repeated or in another order: ``move`` does it with any array."""
         array = np.asarray(move(self.array))
         if self.key is None:
-            return Constant(array)
+            return Constant(array, rounded=self.rounded)
         return Constant(array, self.key, np.asarray(move(self._places)), self.stored or self.array.shape)
 
     @property

@@ -11,7 +11,14 @@ import numpy.typing as npt
 from fairmend.network import Normalise
 from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
 from fairmend.network.formats.tensors import hides
-from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
+from fairmend.network.formats.torch.operators.context import (
+    Context,
+    Operator,
+    RowTensor,
+    either,
+    on_constants,
+    subtract_from,
+)
 from fairmend.network.formats.torch.operators.shapes import copied
 from fairmend.network.formats.torch.program import Constant
 from fairmend.network.formats.torch.steps import Number
@@ -320,7 +327,7 @@ def _looked_up(c: Context, x: Any, table: str | int, width: int) -> RowTensor:
 ARITHMETIC: dict[str, Operator] = {
     "add": add,
     **dict.fromkeys(("sub", "subtract"), either(_sub, np.subtract)),
-    "rsub": either(lambda c, x, other, alpha=1: _sub(c, other, x, alpha), lambda x, y: y - x),
+    "rsub": either(lambda c, x, other, alpha=1: _sub(c, other, x, alpha), subtract_from),
     **dict.fromkeys(("neg", "negative"), either(lambda c, x: c.scaled(x, gain=-1.0), np.negative)),
     "sum": _reduced(mean=False),
     "mean": _reduced(mean=True),

@@ -279,6 +279,31 @@ Operator = Callable[..., Any]
 """Takes the context of a call and the arguments of PyTorch's function; returns a tensor, or several."""
 
 
+_STABLE = (np.multiply, np.divide, np.negative, np.abs, np.square, np.reciprocal, np.logical_not)
+
+
+def subtract_from(x: Any, y: Any) -> Any:
+    """Return y - x, as rsub does."""
+    return y - x
+
+
+_SUMS = (np.add, np.subtract, subtract_from)
+
+
+def _require_stable(c: Context, compute: Callable[..., Any], given: Sequence[Any], found: npt.NDArray[Any]) -> None:
+    """Refuse what makes a large error of the small one of a function that programs round in ways of their own."""
+    if compute in _SUMS:
+        largest = np.maximum(*(np.abs(np.asarray(each)) for each in given))
+        if (np.abs(found) >= largest / 2).all():
+            return
+    elif compute in (*_STABLE, np.sqrt):
+        return
+    raise c.refuse(
+        "computes with a function of the model's own numbers, which programs round in ways of their own; make the "
+        "result a buffer with register_buffer()"
+    )
+
+
 def on_constants(compute: Callable[..., Any]) -> Operator:
     """Return an operator that computes with numbers of the model alone."""
 
@@ -288,7 +313,11 @@ def on_constants(compute: Callable[..., Any]) -> Operator:
         arrays = [arg.array if isinstance(arg, Constant) else arg for arg in args]
         c.steps.copied.update(arg.key for arg in args if isinstance(arg, Constant) and arg.key is not None)
         with np.errstate(all="ignore"):
-            return Constant(np.asarray(compute(*arrays)))
+            found = np.asarray(compute(*arrays))
+            if any(isinstance(arg, Constant) and arg.rounded for arg in args):
+                _require_stable(c, compute, arrays, found)
+        rounded = compute not in (*_STABLE, *_SUMS) or any(isinstance(arg, Constant) and arg.rounded for arg in args)
+        return Constant(found, rounded=rounded)
 
     return operator
 

@@ -245,7 +245,9 @@ def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
         x, own = _summed(c, c.numbers(given[0]), labels[0], set(wanted))
         return c.transposed(x, [own.index(name) for name in wanted])
     if not any(isinstance(x, RowTensor) for x in given):
-        return Constant(np.einsum(equation, *(x.array for x in given)))
+        if {name for each in labels for name in each} - set(wanted):  # programs add up in orders of their own
+            raise c.refuse("adds up numbers of the model alone")
+        return Constant(np.einsum(equation, *(x.array for x in given)), rounded=any(x.rounded for x in given))
     return contract(c, given[0], labels[0], given[1], labels[1], wanted)
 
 

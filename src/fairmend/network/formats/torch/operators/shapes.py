@@ -60,12 +60,14 @@ def _cast(c: Context, x: Any, *targets: Any, **kwargs: Any) -> Any:
         if name in _FLOATS and isinstance(x, RowTensor) and x.left_out is None:
             c.numbers(x)
         if name in _FLOATS and isinstance(x, Constant) and x.array.dtype.name != name:
-            return Constant(x.array.astype(name))
+            return Constant(x.array.astype(name), rounded=x.rounded)
     return _same(c, x)
 
 
 def _integer(c: Context, x: Any, *args: Any, **kwargs: Any) -> Any:
     if isinstance(x, Constant):
+        if x.rounded:
+            raise c.refuse("cuts off digits of numbers that programs round in ways of their own")
         return x if x.array.dtype.kind == "i" else Constant(np.trunc(x.array).astype(np.int64))
     if not isinstance(x, RowTensor):
         return x
@@ -262,7 +264,9 @@ def _unbind(c: Context, x: Any, dim: int = 0) -> Any:
 def concatenated(c: Context, tensors: Any, dim: Any = 0) -> Any:
     """Return tensors side by side along one axis."""
     if all(isinstance(tensor, Constant) for tensor in tensors):
-        return Constant(np.concatenate([tensor.array for tensor in tensors], dim))
+        return Constant(
+            np.concatenate([each.array for each in tensors], dim), rounded=any(each.rounded for each in tensors)
+        )
     if not all(isinstance(tensor, RowTensor) for tensor in tensors):
         raise c.refuse("puts a constant beside tensors that depend on the input")
     if len({tensor.whole for tensor in tensors}) > 1:
