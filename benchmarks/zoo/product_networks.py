@@ -162,17 +162,16 @@ class Experts(nn.Module):
 
 
 class LogSumExp(nn.Module):
-    """The logarithm of a mean of exponentials of three layers, and attention by one vector that pools their values."""
+    """The logarithm of a mean of exponentials of three layers, and attention that pools their values."""
 
     def __init__(self) -> None:
         super().__init__()
         self.experts = nn.ModuleList(nn.Linear(INPUTS, 4) for _ in range(3))
-        self.query, self.head = nn.Parameter(torch.randn(4) / 2), nn.Linear(8, 1)
+        self.query, self.head = nn.Linear(4, 1, bias=False), nn.Linear(8, 1)
 
     def forward(self, x):
         given = torch.stack([torch.tanh(expert(x)) for expert in self.experts], dim=1)
-        weights = (given @ self.query).softmax(dim=1)
-        pooled = (weights.unsqueeze(-1) * given).sum(dim=1)
+        pooled = (self.query(given).softmax(dim=1) * given).sum(dim=1)
         return self.head(torch.cat([torch.logsumexp(given, dim=1), pooled], dim=1))
 
 

@@ -17,10 +17,9 @@ class _TwoLayers(nn.Module):
         self.a, self.b, self.head = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 1)
 
 
-class _Quotient(_TwoLayers):
+class _MaskOfData(_TwoLayers):
     def forward(self, x):
-        h = self.a(x)
-        return self.head(h / h.norm(dim=1, keepdim=True))
+        return self.head(self.a(x).masked_fill(self.b(x) > 0, 0.0))
 
 
 class _MeanOfProbabilities(_TwoLayers):
@@ -116,7 +115,7 @@ def _quantised(folder: Path) -> nn.Module:
 def refused_cases() -> Iterator[tuple[str, Callable[[Path], Any], str]]:
     """Yield the name of each, how it is made, and the word that the message must have."""
     modules = {
-        "division by a norm": (_Quotient, "norm"),
+        "mask of data": (_MaskOfData, "makes a mask of what depends on the input"),
         "mean of probabilities": (_MeanOfProbabilities, "sigmoid"),
         "LSTM": (_Recurrent, "LSTM"),
         "convolution": (_Convolution, "Conv1d"),

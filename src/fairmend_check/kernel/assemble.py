@@ -112,14 +112,17 @@ class Graph:
         return self._add(Sum(), sources, widths[0])
 
     def concatenate(self, *sources: int) -> int:
-        """Return values side by side; columns of one value, none of them twice, are one choice of them."""
+        """Return values side by side; columns of one value are one choice of them."""
         if len(sources) == 1:
             return sources[0]
-        joined = self._add(Concatenate(), sources, sum(self.width(source) for source in sources))
+        joined = self._beside(sources)
         origin, indices = self._origin(joined, range(self.width(joined)))
-        if origin == joined or len(set(indices)) < len(indices):
-            return joined
-        return self.columns(origin, indices)
+        return joined if origin == joined else self.columns(origin, indices)
+
+    def _beside(self, sources: tuple[int, ...]) -> int:
+        if len(sources) == 1:
+            return sources[0]
+        return self._add(Concatenate(), sources, sum(self.width(source) for source in sources))
 
     def columns(self, source: int, indices: Sequence[int]) -> int:
         """Return some columns of a value, in any order; one may occur more than once."""
@@ -133,7 +136,7 @@ class Graph:
             if index in runs[-1]:  # a node has no column twice
                 runs.append({})
             runs[-1][index] = None
-        return self.concatenate(*(self._chosen(source, tuple(run)) for run in runs))
+        return self._beside(tuple(self._chosen(source, tuple(run)) for run in runs))
 
     def _chosen(self, source: int, indices: tuple[int, ...]) -> int:
         whole = indices == tuple(range(self.width(source)))

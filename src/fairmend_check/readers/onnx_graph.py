@@ -310,7 +310,9 @@ class OnnxGraph:
         if entry.is_row and weight.ndim == 2:
             out = (Rows(), weight.shape[1])
             return self._affine(node, weight.T, self._added(added, out) if added else None)
-        if entry.axes < 2 or not weight.ndim or weight.shape[-2:][0] != entry.dims[-1]:
+        if weight.ndim < 2:  # after a Transpose, ONNX Runtime up to 1.31 multiplies by a vector along another axis
+            raise CheckError("node MatMul multiplies by a vector, which runtimes do not compute alike")
+        if entry.axes < 2 or weight.shape[-2] != entry.dims[-1]:
             raise CheckError("node MatMul has a matrix of another size than its input")
         self._same_for_rows(weight, entry)
         return self._linear(entry, lambda units: np.matmul(units, weight), added)

@@ -142,11 +142,6 @@ class Builder:
         shape, name = self.shape, self.name
         self.node("Where", condition, name, self.node("Neg", name, shape=shape), shape=shape)
 
-    def vector(self):
-        if self.shape[-1] is not None and len(self.shape) > 2:
-            weight = self.constant((self.rng.normal(size=self.shape[-1]) * 0.5).astype(np.float32))
-            self.node("MatMul", self.name, weight, shape=self.shape[:-1])
-
     def triangle(self):
         if None in self.shape[-2:]:
             return
@@ -210,7 +205,7 @@ class Builder:
 
 STEPS = ("reshape", "transpose", "gather", "slice", "unsqueeze", "double", "gated", "means", "softmax", "layer_norm")
 STEPS += ("matmul", "attention", "merged", "reshape", "transpose", "measure", "power", "tile", "gather_nd")
-STEPS += ("one_of_two", "vector", "triangle", "every_row")
+STEPS += ("one_of_two", "triangle", "every_row")
 
 
 def test_random_graphs_are_read_as_they_are_computed(tmp_path):
@@ -601,3 +596,22 @@ def test_reductions_in_one_kernel_are_within_the_bounds_of_their_steps(kind, siz
     assert ((low <= given) & (given <= high)).all()
     assert np.isfinite(low).all()
     assert (high - low).max() < 1e-3 * (1 + np.abs(given).max())
+
+
+@pytest.mark.parametrize("between", [[], [node("Tanh", "t", "u")]])
+def test_a_product_with_a_vector_is_refused(between, tmp_path):
+    """ONNX Runtime 1.31 merges a Transpose before it into the product, and multiplies along another axis."""
+    nodes = [
+        node("Reshape", "x,tokens", "r"),
+        node("Transpose", "r", "t", perm=[0, 2, 1]),
+        *between,
+        node("MatMul", "u,q" if between else "t,q", "p"),
+        node("MatMul", "p,wide", "y"),
+    ]
+    floats = {"q": np.float32([1, 2, -1]), "wide": np.ones((4, COLUMNS), np.float32)}
+    content = saved(nodes, floats | whole(tokens=[-1, 3, 4]))
+    with pytest.raises(CheckError, match="multiplies by a vector"):
+        read_onnx(content, tmp_path)
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(FairmendError, match=r"\(MatMul\) multiplies by a vector"):
+        load_network(tmp_path / "m.onnx")

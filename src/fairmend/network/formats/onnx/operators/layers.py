@@ -49,14 +49,15 @@ def _matmul(at: At) -> Result:
     if side is None:
         return at.matmul(at.read(0), at.read(1))
     weight, x = at.required(side), at.read(1 - side)
+    if weight.ndim < 2:
+        raise at.refuse(
+            "multiplies by a vector, which ONNX Runtime up to 1.31 computes otherwise after a Transpose; write it as a "
+            "matrix of one column"
+        )
     if side == 0:
         _check_matrices(at, x, weight, -2)
         return at.mapped(x, lambda rows: np.matmul(weight, rows))
     name, bias, places = _weight_prefix(at.node.input[1]), None, LayerNodes(at.node.output[0], False, None)
-    if weight.ndim == 1:
-        row, places = weight[None], LayerNodes(at.node.output[0], True, None)
-        found = at.linear(row, None, name, places) if x.is_row else over_tokens(at, x, row, name, places, None)
-        return at.view(found, found.dims[:-1])
     readers = at.graph.readers(at.node.output[0])
     if weight.ndim == 2 and len(readers) == 1 and readers[0].op_type == "Add" and at.node.output[0] != at.graph.output:
         added = readers[0]
