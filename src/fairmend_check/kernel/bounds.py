@@ -8,6 +8,7 @@ rigorous, at one matrix product a layer.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Bools, Form, Interval, Lines, Nonlinear, dot, magnitude, total
-from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, ball, down, gamma, up
+from fairmend_check.kernel.operations.base import Bools, Extent, Form, Interval, Lines, Nonlinear, dot, magnitude
+from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, down, gamma, up
 
 Intervals = list[Interval]  # of each node (boxes, width)
 
@@ -38,6 +39,13 @@ class Known:
     chords: bool = False
     relaxed: dict[int, Any] = field(default_factory=dict)
     reads: dict[int, list[Interval]] = field(default_factory=dict)
+    extents: dict[int, Extent] = field(default_factory=dict)
+
+    def extent(self, number: int) -> Extent:
+        """Return middles and radii of the intervals of a node, and how large its numbers can be."""
+        if number not in self.extents:
+            self.extents[number] = Extent(*self.intervals[number])
+        return self.extents[number]
 
     def read(self, number: int) -> list[Interval]:
         """Return the intervals of what a node reads, and behind them the ranges of the forms that it asks for."""
@@ -53,13 +61,23 @@ class Known:
         operation, sources = self.model.nodes[number].operation, self.model.nodes[number].sources
         while isinstance(operation, Nonlinear) and (forms := operation.asked(found)) is not None:
             each = np.broadcast_to(forms, (len(found[0][0]), *forms.shape[1:]))
-            none = np.full((len(each), 2 * each.shape[1]), -np.inf)  # of each form, and of its negative
-            ends = _lower_bounds(self, Form({sources[0]: each}, mirrored=True), none)
+            ends = np.full((len(each), 2, each.shape[1]), -np.inf)  # of each form, and of its negative
+            for some in self.parts(each.shape[1], mirrored=True):
+                form = Form({sources[0]: each[:, some]}, mirrored=True)
+                ends[:, :, some] = _both_bounds(self, form, ends[:, :, some])
             if error is not None:
                 lost = dot(np.abs(each), error) * (1 + 4 * gamma(each.shape[2] + 8)) + TINY
-                ends = down(ends - np.concatenate([lost, lost], axis=1))
-            found = [*found, (ends[:, : forms.shape[1]], -ends[:, forms.shape[1] :])]
+                ends = down(ends - lost[:, None])
+            found = [*found, (ends[:, 0], -ends[:, 1])]
         return found
+
+    def parts(self, forms: int, *, mirrored: bool) -> Iterator[slice]:
+        """Yield some forms of the next node or those before it at a time, so that a processor's cache has room."""
+        before = self.model.nodes[1 : len(self.intervals)]
+        doubled = mirrored and any(node.operation.bends or not node.operation.mirrors for node in before)
+        step = max(1, _COEFFICIENTS // (max(self.model.widths) * len(self.intervals[0][0]) * (1 + doubled)))
+        for start in range(0, forms, step):
+            yield slice(start, start + step)
 
 
 def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
@@ -219,7 +237,7 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
         if node.operation.arithmetic and (number in read or joins):
             ends, width = np.concatenate([low, -high], axis=1), low.shape[1]  # below each value, and its negative
             if not quick and model.multiplies:  # products make of a form and its negative the same but for the sign
-                _improve(known, node, ends, np.arange(width), mirrored=True)
+                _improve(known, node, ends, None)
             elif not quick:
                 _improve(known, node, ends, np.arange(2 * width))
             else:  # one end may decide that a function is straight: the nearer one to 0 comes first
@@ -251,42 +269,50 @@ def _bent(model: Model, number: int, ends: Interval) -> Bools:
     return np.asarray(np.any([(least < most).any(axis=0) for least, most in slopes], axis=0))
 
 
-def _improve(known: Known, node: Node, best: Array, units: np.ndarray, *, mirrored: bool = False) -> None:
+def _improve(known: Known, node: Node, best: Array, units: np.ndarray | None) -> None:
     """Raise lower bounds (boxes, 2 width) of the next node and its negative, for these units, some at a time.
 
     Unit i < width is the number i of the node, and unit width + i its negative: the bound of that is an upper one.
 
-    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads. With
-    ``mirrored``, units are of the node, and count for its negative as well.
+    They are those of its interval. Of an affine layer, this is what its weights give over the node that it reads.
+    Without ``units``, they are all of them, and forms are mirrored.
     """
     if isinstance(node.operation, Dense) and node.sources == (0,):
         return
-    step = max(1, _COEFFICIENTS // (max(known.model.widths) * len(best) * (1 + mirrored)))
-    for start in range(0, len(units), step):
-        part = units[start : start + step]
-        form = _forms_of(known, node, part, mirrored=mirrored)
-        part = np.concatenate([part, part + best.shape[1] // 2]) if mirrored else part
-        start_too = not isinstance(node.operation, Dense)
+    start_too = not isinstance(node.operation, Dense)
+    if units is None:
+        both = best.reshape(len(best), 2, -1)
+        for some in known.parts(both.shape[2], mirrored=True):
+            form = _forms_of(known, node, some, None)
+            both[:, :, some] = _both_bounds(known, form, both[:, :, some], start_too=start_too)
+        best[:] = both.reshape(best.shape)  # which is a copy where columns lie one after the other
+        return
+    width = best.shape[1] // 2
+    for some in known.parts(len(units), mirrored=False):
+        part = units[some]
+        form = _forms_of(known, node, part % width, np.where(part < width, 1.0, -1.0))
         best[:, part] = _lower_bounds(known, form, best[:, part], start_too=start_too)
 
 
-def _forms_of(known: Known, node: Node, units: np.ndarray, *, mirrored: bool) -> Form:
-    """Return some units of the next node, and behind its width of its negative, as forms of the nodes that it reads.
-
-    With ``mirrored``, the forms stand for their negatives as well.
-    """
-    boxes, width = len(known.intervals[0][0]), known.model.widths[len(known.intervals)]
-    unit, sign = units % width, np.where(units < width, 1.0, -1.0)
+def _forms_of(known: Known, node: Node, units: np.ndarray | slice, signs: Array | None) -> Form:
+    """Return some units of the next node as forms of the nodes that it reads, with these signs; mirrored without."""
+    form, boxes = Form({}, mirrored=signs is None), len(known.intervals[0][0])
     if isinstance(node.operation, Dense):  # its weights are the forms themselves, without a rounding
-        rows, const = sign[:, None] * node.operation.weight[unit], sign * node.operation.bias[unit]
-        return Form(
-            {node.sources[0]: np.broadcast_to(rows, (boxes, *rows.shape))},
-            np.broadcast_to(const, (boxes, len(const))),
-            mirrored=mirrored,
-        )
-    rows, form = sign[:, None] * np.eye(width)[unit], Form({}, mirrored=mirrored)
+        rows, const = node.operation.weight[units], node.operation.bias[units]
+        if signs is not None:
+            rows, const = signs[:, None] * rows, signs * const
+        form.coefficients[node.sources[0]] = np.broadcast_to(rows, (boxes, *rows.shape))
+        form.const = np.broadcast_to(const, (boxes, len(const)))
+        return form
+    rows = np.eye(known.model.widths[len(known.intervals)])[units]
+    rows = rows if signs is None else signs[:, None] * rows
     _substitute(known, len(known.intervals), np.broadcast_to(rows, (boxes, *rows.shape)), form)
     return form
+
+
+def _both_bounds(known: Known, form: Form, best: Array, *, start_too: bool = True) -> Array:
+    """Return lower bounds of mirrored forms and of their negatives (boxes, 2, forms), as `_lower_bounds` does."""
+    return _lower_bounds(known, form, best.reshape(len(best), -1), start_too=start_too).reshape(best.shape)
 
 
 def _lower_bounds(known: Known, form: Form, best: Array, *, start_too: bool = True) -> Array:
@@ -312,17 +338,18 @@ def _over_boxes(known: Known, form: Form) -> Array:
     if not nodes:  # what is left is constant
         form.unfold(np.zeros((1, 1)))
         return down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
-    coefficients, lower, upper = (form.coefficients[nodes[0]], *known.intervals[nodes[0]])
+    coefficients, extent = form.coefficients[nodes[0]], known.extent(nodes[0])
     if len(nodes) > 1:
         coefficients = np.concatenate([form.coefficients[node] for node in nodes], axis=2)
-        lower, upper = (np.concatenate([known.intervals[node][end] for node in nodes], axis=1) for end in (0, 1))
+        ends = zip(*(known.intervals[node] for node in nodes), strict=True)
+        extent = Extent(*(np.concatenate(parts, axis=1) for parts in ends))
+    mid, radius = extent.ball
     n, const = coefficients.shape[2], form.const
-    mid, radius = ball(lower, upper)
     size = np.abs(coefficients)
     centre, spread = dot(coefficients, mid), dot(size, radius)
     slip = form.slip + gamma(n + 4) * (dot(size, np.abs(mid)) + spread)
     slip = slip + 4 * U * (np.abs(const) + np.abs(centre) + spread)
-    room, middle = slip * GENEROUS + TINY * (1 + total(magnitude(lower, upper))), const + centre
+    room, middle = slip * GENEROUS + extent.underflow, const + centre
     middles = (middle, -middle) if form.mirrored else (middle,)
     return np.concatenate([down(each - spread - room) for each in middles], axis=1)
 
@@ -330,14 +357,22 @@ def _over_boxes(known: Known, form: Form) -> Array:
 def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> None:
     """Rewrite forms of a node as forms of the nodes that it reads."""
     node = known.model.nodes[number]
-    reads = known.read(number)
     if not node.operation.mirrors:
         coefficients = form.unfold(coefficients)
     if number not in known.relaxed:
-        if known.chords and isinstance(node.operation, Activation):
-            known.relaxed[number] = node.operation.lines(reads[0], function_of(node.operation).chords)
-        else:
-            known.relaxed[number] = node.operation.relaxed(reads)
+        known.relaxed[number] = _relaxed(known, node, known.read(number))
     parts = node.operation.substitute(coefficients, known.relaxed[number], form)
-    for source, part, ends in zip(node.sources, parts, reads, strict=False):  # a look-up passes nothing on
-        form.add(source, part, ends)
+    for source, part in zip(node.sources, parts, strict=False):  # a look-up passes nothing on
+        form.add(source, part, known.extent(source))
+
+
+def _relaxed(known: Known, node: Node, reads: list[Interval]) -> Any:
+    """Return what a node's `substitute` needs to know; of a function, lines.
+
+    Where activations are multiplied, forms stay mirrored below parallel lines, and some functions are close to these.
+    """
+    if isinstance(node.operation, Activation):
+        function = function_of(node.operation)
+        if known.chords or (known.model.multiplies and function.parallel):
+            return node.operation.lines(reads[0], function.chords)
+    return node.operation.relaxed(reads)

@@ -10,6 +10,7 @@ of Numerical Algorithms, section 3.1), plus underflow.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,7 @@ class Precision:
         return Precision(float(kind.eps) / 2, float(kind.max), float(kind.tiny))
 
 
+@cache
 def gamma(n: int) -> float:
     """Return a bound of the relative error of n roundings in a row, or of a sum of n products."""
     return n * U / (1 - n * U) * GENEROUS
@@ -70,19 +72,18 @@ def ball(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 def affine(weight: Array, bias: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Enclose weight @ h + bias over the boxes lower..upper (boxes, in); two arrays (boxes, out)."""
-    n = weight.shape[1]
-    mid, radius = ball(lower, upper)
+    (mid, radius), g = ball(lower, upper), gamma(weight.shape[1] + 8)
     # Exactly, W h + b is within |W| radius of W mid + b. The computed centre is off from that by n + 1 roundings, at
     # most gamma(n + 1) (|W| |mid| + |b|): each term of ``spread`` with gamma(n + 8) pays for that, with room for what
     # these terms are off themselves. The radius times 1 + 2 gamma(n + 8) pays for the roundings of |W| radius: a sum of
     # n products, the sum in ``each`` and two more. The last line but one pays for centre - spread and centre + spread.
     centre = mid @ weight.T + bias
     # The radius decides how tight the bound is, so it is inflated by no more than its own rounding.
-    each = radius * (1 + 2 * gamma(n + 8)) + np.abs(mid) * (gamma(n + 8) * GENEROUS)
-    spread = each @ np.abs(weight).T + np.abs(bias) * (gamma(n + 8) * GENEROUS)
+    each = radius * (1 + 2 * g) + np.abs(mid) * (g * GENEROUS)
+    spread = each @ np.abs(weight).T + np.abs(bias) * (g * GENEROUS)
     spread = spread + (np.abs(centre) + spread) * (8 * U) + TINY  # and for the rounding of this line and the next
     low, high = centre - spread, centre + spread
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
+    return np.fmax(low, -np.inf), np.fmin(high, np.inf)
 
 
 _SQUARINGS = 6  # of them, the bound is at most n^(1/128) times the norm, which is 6 percent for n = 2000

@@ -10,7 +10,7 @@ import torch
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, point_bounds
-from fairmend_check.kernel.functions import Activation
+from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.operations.affine import Dense, Scale
 from fairmend_check.kernel.operations.base import Form, Nonlinear, mirrored
@@ -114,11 +114,14 @@ def test_values_are_within_intervals_and_above_linear_forms(operation, widths, a
     [*OPERATIONS, (Activation("relu"), (5,)), (Activation("sigmoid"), (5,)), (Sum(), (4, 4)), (Columns((2, 0)), (3,))],
 )
 @pytest.mark.parametrize("shared", [False, True])
-def test_mirrored_forms_are_the_forms_and_their_negatives(operation, widths, shared):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_mirrored_forms_are_the_forms_and_their_negatives(operation, widths, shared, sparse):
+    """With few coefficients, some groups of numbers are used by no form."""
     rng = np.random.default_rng(6)
     reads = with_asked(operation, boxes(rng, widths, 8)) if isinstance(operation, Nonlinear) else boxes(rng, widths, 8)
     shape = 8, 3, operation.width(widths)
     forms = np.broadcast_to(rng.normal(size=shape[1:]), shape) if shared else rng.normal(size=shape)
+    forms = forms * (np.arange(shape[2]) == 1) if sparse else forms
     assert operation.mirrors
     before, const, slip = rng.normal(size=(8, 3, 2)), rng.normal(size=shape[:2]), rng.random(shape[:2])
     found = Form({0: before}, const, slip, mirrored=True)
@@ -132,6 +135,47 @@ def test_mirrored_forms_are_the_forms_and_their_negatives(operation, widths, sha
     pairs = [*zip(parts, wanted, strict=True), (found.coefficients[0], alone.coefficients[0])]
     for part, whole in [*pairs, (found.const, alone.const), (found.slip, alone.slip)]:
         np.testing.assert_allclose(part, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("operation", [Softmax(3), Normalise(3, 1e-5), Normalise(3, 1e-5, centred=False)])
+def test_groups_that_no_form_uses_change_nothing(operation):
+    rng = np.random.default_rng(8)
+    reads = with_asked(operation, boxes(rng, (15,), 8))
+    forms = rng.normal(size=(8, 2, 15))
+    forms[:, 0, :3] = forms[:, 0, 9:] = 0.0  # the first form uses the second and the third group
+    relaxed = operation.relaxed(reads)
+    alone, among = Form({}), Form({})
+    (part,), (whole,) = (
+        operation.substitute(*each) for each in ((forms[:, :1], relaxed, alone), (forms, relaxed, among))
+    )
+    assert part.shape == (8, 1, 15)
+    np.testing.assert_allclose(part, whole[:, :1], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(alone.const - alone.slip, (among.const - among.slip)[:, :1], rtol=1e-12, atol=1e-12)
+    (none,) = operation.substitute(0 * forms, relaxed, Form({}))
+    assert not none.any()
+
+
+@pytest.mark.parametrize("name", ["sigmoid", "tanh"])
+def test_below_parallel_lines_mirrored_forms_stay_mirrored_and_sound(name):
+    rng, operation = np.random.default_rng(7), Activation(name)
+    (ends,) = boxes(rng, (5,), 40)
+    lines, forms = operation.lines(ends, function_of(operation).chords), rng.normal(size=(40, 3, 5))
+    form = Form({}, mirrored=True)
+    (part,) = operation.substitute(forms, lines, form)
+    assert lines.parallel
+    assert form.mirrored
+    for share in (0.0, 0.3, 0.5, 0.9, 1.0):
+        points = np.clip(ends[0] + share * (ends[1] - ends[0]), *ends)
+        for box, point in enumerate(points.tolist()):
+            values = [mpmath.tanh(x) if name == "tanh" else 1 / (1 + mpmath.exp(-x)) for x in map(mpmath.mpf, point)]
+            for number in range(3):
+                exactly, line = (
+                    mpmath.fdot(coefficients[box, number].tolist(), numbers)
+                    for coefficients, numbers in ((forms, values), (part, point))
+                )
+                const, slip = float(form.const[box, number]), float(form.slip[box, number])
+                assert exactly >= line + const - slip
+                assert -exactly >= -line - const - slip
 
 
 @pytest.mark.parametrize(("operation", "widths"), OPERATIONS)

@@ -76,9 +76,18 @@ class Activation(Nonlinear):
         # A form c f is at least |c| times the line below, where c is positive, or the line above: with half the sum of
         # both lines for c, and half their difference for |c|, which is 0 where a function is straight.
         size, (slope, slope_apart, middle, apart, ends, slip) = np.abs(coefficients), lines.halves
-        lost = dot(size, gamma(2 * coefficients.shape[2] + 16) * ends + slip) + TINY * (1 + total(lines.magnitude))
-        odd, even = coefficients * slope[:, None], size * slope_apart[:, None]
-        return [form.bend((odd, dot(coefficients, middle)), (even, dot(size, apart)), lost)]
+        slip, underflow = gamma(2 * coefficients.shape[2] + 16) * ends + slip, TINY * (1 + total(lines.magnitude))
+        odd = coefficients * slope[:, None], dot(coefficients, middle)
+        if form.mirrored and lines.parallel:  # the same for c and -c, but for the constant
+            form.add_constant(odd[1], dot(size, slip - apart) + underflow)
+            return [odd[0]]
+        even = size * slope_apart[:, None], dot(size, apart)
+        return [form.bend(odd, even, dot(size, slip) + underflow)]
+
+    @property
+    def bends(self) -> bool:  # type: ignore[override]
+        """Whether lines below and above it are not parallel."""
+        return not function_of(self).parallel
 
     @property
     def ending(self) -> float:  # type: ignore[override]
@@ -150,6 +159,7 @@ class Function(Protocol):
     ending: float  # by how much it divides in the last of several steps, where programs write it so
     cost: int  # multiplications for a value, beside those of the layers
     pole: bool  # whether programs compute infinity with another sign of -0 than of 0
+    parallel: bool  # whether lines that are parallel to its chords are as close as others, where activations multiply
 
     def values(self, z: Array) -> tuple[Array, Array]:
         """Enclose f(z): twice the same array where it is exact."""

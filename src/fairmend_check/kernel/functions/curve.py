@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation
-from fairmend_check.kernel.operations.base import finite
+from fairmend_check.kernel.operations.base import finite, stacked
 from fairmend_check.kernel.rounding import TINY, Array, U, down, up
 
 _SAMPLES = 17  # values that slopes are chosen by; an odd number, so that one is in the middle
@@ -49,6 +49,7 @@ class Curve:
     ending = 1.0
     cost = 10_000
     pole = False
+    parallel = False
 
     def __init__(self, activation: Activation) -> None:
         """Take the parameters of an activation, if it has some."""
@@ -65,12 +66,12 @@ class Curve:
         return self.values(z)[0], self.slopes(z)[0]
 
     def value_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
-        left, right = self.values(lower), self.values(upper)
+        low, high = self.values(stacked(lower, upper))
         if self.lowest is None:
-            return (right[0], left[1]) if self.falls else (left[0], right[1])
+            return (low[1], high[0]) if self.falls else (low[0], high[1])
         at, floor = self.lowest
         turns = ~((lower > at + self.turning) | (upper < at - self.turning))
-        return np.where(turns, floor, np.minimum(left[0], right[0])), np.maximum(left[1], right[1])
+        return np.where(turns, floor, np.minimum(*low)), np.maximum(*high)
 
     def slope_range(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Enclose the slopes: between break points they rise or fall."""
@@ -83,7 +84,29 @@ class Curve:
         return low, high
 
     def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
-        return self._least(1, slopes[0], lower, upper), -self._least(-1, slopes[1], lower, upper)
+        """Return the least of f(z) - slope z for the first slope, and the largest for the other, piece by piece."""
+        sides = [(sign, slope, np.full(lower.shape, np.inf)) for sign, slope in zip((1, -1), slopes, strict=True)]
+        for piece, bend in enumerate(self.bends):
+            before, after = self.breaks[piece - 1] if piece else None, (*self.breaks, None)[piece]
+            start = lower if before is None else np.maximum(lower, before.at + before.width)
+            end = upper if after is None else np.minimum(upper, after.at)
+            inside = ~(start > end)
+            start, end = start[inside], end[inside]
+            for sign, slope, least in sides:  # of sign (f(z) - slope z)
+                if bend * sign > 0:
+                    found = self._least_by_tangent(sign, slope[inside], start, end)
+                else:
+                    found = self._at(sign, slope[inside], np.array([start, end])).min(axis=0)
+                least[inside] = np.minimum(least[inside], found)
+        for point in self.breaks:
+            inside = (lower <= point.at + point.width) & (upper >= point.at)
+            there = np.full(np.count_nonzero(inside), point.at)
+            for sign, slope, least in sides:
+                steepest = np.abs(slope[inside]) + max(map(abs, point.slopes))
+                found = down(self._at(sign, slope[inside], there) - 2 * steepest * point.width)
+                least[inside] = np.minimum(least[inside], found)
+        low, high = (down(least) for *_, least in sides)  # nan, from intervals without ends, becomes -inf
+        return low, -high
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return slopes of lines that are as near as possible in the middle: tangents there, or lines from an end."""
@@ -108,31 +131,9 @@ class Curve:
     def chords(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         width = upper - lower
         with np.errstate(all="ignore"):
-            rise = self.rough(upper)[0] - self.rough(lower)[0]
-            chord = np.where(width > 1e-4, rise / width, self.rough(0.5 * lower + 0.5 * upper)[1])
+            values, slopes = self.rough(stacked(lower, upper, 0.5 * lower + 0.5 * upper))
+            chord = np.where(width > 1e-4, (values[1] - values[0]) / width, slopes[2])
         return finite(chord), finite(chord)
-
-    def _least(self, sign: int, slope: Array, lower: Array, upper: Array) -> Array:
-        """Return a lower bound of sign (f(z) - slope z) on lower..upper."""
-        least = np.full(lower.shape, np.inf)
-        for piece, bend in enumerate(self.bends):
-            before, after = self.breaks[piece - 1] if piece else None, (*self.breaks, None)[piece]
-            start = lower if before is None else np.maximum(lower, before.at + before.width)
-            end = upper if after is None else np.minimum(upper, after.at)
-            inside = ~(start > end)
-            part = slope[inside], start[inside], end[inside]
-            if bend * sign > 0:
-                found = self._least_by_tangent(sign, bend, *part)
-            else:
-                found = np.minimum(self._at(sign, part[0], part[1]), self._at(sign, part[0], part[2]))
-            least[inside] = np.minimum(least[inside], found)
-        for point in self.breaks:
-            inside = (lower <= point.at + point.width) & (upper >= point.at)
-            there = np.full(np.count_nonzero(inside), point.at)
-            steepest = np.abs(slope[inside]) + max(map(abs, point.slopes))
-            found = down(self._at(sign, slope[inside], there) - 2 * steepest * point.width)
-            least[inside] = np.minimum(least[inside], found)
-        return down(least)  # nan, from intervals without ends, becomes -inf
 
     def _at(self, sign: int, slope: Array, z: Array) -> Array:
         """Return a lower bound of sign (f(z) - slope z)."""
@@ -140,9 +141,12 @@ class Curve:
         value, line = low if sign > 0 else -high, sign * slope * z
         return down(value - line - (4 * U * (np.abs(value) + np.abs(line)) + TINY))
 
-    def _least_by_tangent(self, sign: int, bend: int, slope: Array, start: Array, end: Array) -> Array:
-        """Do the same as `_least` where sign f is convex, by the tangent near the point where f' equals the slope."""
-        touch = np.clip(self._touching_point(bend, slope, start, end), start, end)
+    def _least_by_tangent(self, sign: int, slope: Array, start: Array, end: Array) -> Array:
+        """Return a lower bound of sign (f(z) - slope z) where sign f is convex.
+
+        That is the tangent near the point where f' equals the slope.
+        """
+        touch = np.clip(self._touching_point(sign, slope, start, end), start, end)
         (low, high), (flat, steep) = self.values(touch), self.slopes(touch)
         value, line = (low if sign > 0 else -high), sign * slope * touch
         excess = (flat - slope, steep - slope) if sign > 0 else (slope - steep, slope - flat)
@@ -169,7 +173,8 @@ def logistic(z: Array) -> Array:
 
 def enclosed(value: Array, slip: Array) -> tuple[Array, Array]:
     """Return the ends of an interval around computed values that are off by no more than ``slip``."""
-    return down(value - (slip + TINY)), up(value + (slip + TINY))
+    room = slip + TINY
+    return down(value - room), up(value + room)
 
 
 def unless_large(bound: Array, size: Array, largest: float) -> Array:

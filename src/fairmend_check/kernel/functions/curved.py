@@ -12,7 +12,7 @@ import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, break_near, enclosed, logistic, unless_large
-from fairmend_check.kernel.operations.base import finite
+from fairmend_check.kernel.operations.base import finite, stacked
 from fairmend_check.kernel.rounding import LIBRARY, Array, Precision, U
 
 
@@ -21,6 +21,7 @@ class Sigmoid(Curve):
 
     bends = (1, -1)
     cost = 0
+    parallel = True
 
     def __init__(self, activation: Activation) -> None:
         self.is_tanh = activation.name == "tanh"
@@ -43,7 +44,7 @@ class Sigmoid(Curve):
 
     def choose_slopes(self, lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return chord and tangent if f bends to one side, else the flattest slope (Singh et al., DeepPoly, 2019)."""
-        tangent, left, right = (self.rough(z)[1] for z in (0.5 * lower + 0.5 * upper, lower, upper))
+        tangent, left, right = self.rough(stacked(0.5 * lower + 0.5 * upper, lower, upper))[1]
         chord, flattest = self.chords(lower, upper)[0], np.minimum(left, right)
         concave, convex = lower >= 0, upper <= 0
         below = np.where(concave, chord, np.where(convex, tangent, flattest))

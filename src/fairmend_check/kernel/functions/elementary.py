@@ -285,7 +285,11 @@ class Wave(Curve):
         size = magnitude(low, high)
         return np.where(size <= _FAR, (8 + 2 * size) * kind.u + 4 * kind.tiny, np.inf)
 
+    def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
+        return self._least(1, slopes[0], lower, upper), -self._least(-1, slopes[1], lower, upper)
+
     def _least(self, sign: int, slope: Array, lower: Array, upper: Array) -> Array:
+        """Return a lower bound of sign (f(z) - slope z) on lower..upper."""
         wave, s = (self.wave if sign > 0 else self.negative), sign * slope
         with np.errstate(all="ignore"):
             # The minima of the wave less s z: its slope there is s, on its negative side.

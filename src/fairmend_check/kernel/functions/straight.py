@@ -8,7 +8,7 @@ import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, enclosed, unless_large
-from fairmend_check.kernel.operations.base import finite
+from fairmend_check.kernel.operations.base import finite, stacked
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
 
 _EXACT = (-1.0, 0.0, 1.0)  # slopes below 0 that no program rounds
@@ -25,6 +25,7 @@ class Ramp:
     ending = 1.0
     cost = 0
     pole = False
+    parallel = False
 
     @staticmethod
     def of(activation: Activation) -> Ramp:
@@ -50,12 +51,10 @@ class Ramp:
 
     def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
         """Return the intercepts: the ends and the kink decide."""
-        below, above = slopes
-        least, most = np.full(lower.shape, np.inf), np.full(lower.shape, -np.inf)
-        for z in (lower, upper):
-            leading = np.where(z < 0, self.negative, 1.0)
-            least = np.minimum(least, -_product_above(below - leading, z))
-            most = np.maximum(most, _product_above(leading - above, z))
+        (below, above), ends = slopes, stacked(lower, upper)
+        leading = np.where(ends < 0, self.negative, 1.0)
+        least = (-_product_above(below - leading, ends)).min(axis=0)
+        most = _product_above(leading - above, ends).max(axis=0)
         kink = (lower < 0) & (upper > 0)
         return np.where(kink, np.minimum(least, 0.0), least), np.where(kink, np.maximum(most, 0.0), most)
 

@@ -254,7 +254,8 @@ class Dense(Operation):
         """Multiply by the weights."""
         rows, coefficients = len(coefficients), once(coefficients)
         weight, bias, size = self.weight, self.bias, relaxed.size
-        if not coefficients[:1, :1].all() and not (used := coefficients.any(axis=(0, 1))).all():
+        first = coefficients[:, :1].any(axis=(0, 1))  # mostly, the first form of each box uses what others use
+        if not first.all() and not (used := coefficients.any(axis=(0, 1))).all():
             if (used != relaxed.used).any():  # units that are surely off need no product
                 relaxed.used, relaxed.weight = used, self.weight[used]
             coefficients, weight = coefficients[:, :, used], relaxed.weight

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.rounding import TINY, Array, Precision, U, gamma, up
+from fairmend_check.kernel.rounding import TINY, Array, Precision, U, ball, gamma, up
 
 Interval = tuple[Array, Array]
 Derivatives = tuple[Array, Array, Array]  # lower and upper ends, and sums of sizes: each (boxes, forms, width)
@@ -32,6 +32,29 @@ Asking = Callable[[list[Interval], Array], list[Interval]]  # of intervals, and 
 
 _SHORT = 2.0**-500  # above the length of a vector of up to 2^20 numbers whose squares underflow
 PER_UNIT = 200  # what an input or output of an operation costs, in multiplications
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """The intervals of a node: as middles and radii, and how large its numbers can be."""
+
+    low: Array
+    high: Array
+
+    @cached_property
+    def ball(self) -> tuple[Array, Array]:
+        """Middles and radii."""
+        return ball(self.low, self.high)
+
+    @cached_property
+    def size(self) -> Array:
+        """How large the numbers can be."""
+        return magnitude(self.low, self.high)
+
+    @cached_property
+    def underflow(self) -> Array:
+        """What underflow can lose in the products with all of them."""
+        return TINY * (1 + total(self.size))
 
 
 @dataclass(eq=False)
@@ -51,11 +74,11 @@ class Form:
     slip: Array | float = 0.0
     mirrored: bool = False
 
-    def add(self, node: int, coefficients: Array, ends: Interval) -> None:
-        """Add coefficients of a node whose values are in this interval."""
+    def add(self, node: int, coefficients: Array, extent: Extent) -> None:
+        """Add coefficients of a node whose values are in these intervals."""
         if node in self.coefficients:
-            coefficients, size = self.coefficients[node] + coefficients, magnitude(*ends)
-            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), size) + TINY * (1 + total(size)))
+            coefficients = self.coefficients[node] + coefficients
+            self.slip = self.slip + (2 * U * dot(np.abs(coefficients), extent.size) + extent.underflow)
         self.coefficients[node] = coefficients
 
     def add_constant(self, added: Array, lost: Array) -> None:
@@ -108,6 +131,11 @@ class Lines:
         slopes, ends = (self.slope_below, self.slope_above), (self.below, self.above)
         halves = [part for low, high in (slopes, ends) for part in (0.5 * low + 0.5 * high, 0.5 * low - 0.5 * high)]
         return *halves, magnitude(*ends), 16 * U * (magnitude(*slopes) * self.magnitude)
+
+    @cached_property
+    def parallel(self) -> bool:
+        """Whether both lines are parallel everywhere."""
+        return np.array_equal(self.slope_below, self.slope_above)
 
     @staticmethod
     def joined(parts: Sequence[Lines]) -> Lines:
@@ -187,6 +215,7 @@ class Operation:
 
     arithmetic = False  # whether it adds or multiplies: its bounds are worth tracing backward
     mirrors = False  # whether `substitute` takes forms that are mirrored; if not, it is given them written out
+    bends = False  # whether forms that are mirrored are not any more, behind it
     rearranges = False  # whether it gives columns of what it reads as they are
     reads = 1  # how many nodes it reads, if it is one of `KINDS`
 
@@ -365,6 +394,11 @@ def mirrored(forms: Array | float, sign: int = -1) -> Array:
         return np.asarray(forms, np.float64)  # still 0
     both = np.concatenate([once(forms), sign * once(forms)], axis=1)
     return both if len(both) == len(forms) else np.broadcast_to(both, (len(forms), *both.shape[1:]))
+
+
+def stacked(*parts: Array) -> Array:
+    """Return arrays of one shape as one, with a new axis in front, faster than `np.stack`."""
+    return np.concatenate([part[None] for part in parts])
 
 
 def total(values: Array) -> Array:

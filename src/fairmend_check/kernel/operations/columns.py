@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -117,9 +118,16 @@ class Columns(Rearranging):
         return parts[0][..., self.indices]
 
     def returned(self, numbers: Array, widths: Sequence[int]) -> list[Array]:
+        if len(self.indices) == widths[0]:  # all of them, in another order
+            return [numbers.take(self._places, axis=-1)]
         whole = np.zeros((*numbers.shape[:-1], widths[0]))
         whole[..., self.indices] = numbers
         return [whole]
+
+    @cached_property
+    def _places(self) -> NDArray[np.int64]:
+        """Where each column is among them, if all are."""
+        return np.argsort(self.indices)
 
 
 @dataclass(frozen=True)

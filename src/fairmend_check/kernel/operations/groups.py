@@ -8,8 +8,7 @@ maximum subtracted, the variance in one pass or two, one kernel or several.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,25 +32,24 @@ from fairmend_check.kernel.rounding import LIBRARY, TINY, Array, Precision, U, b
 
 @dataclass(frozen=True, eq=False)
 class GroupPlanes:
-    """Planes below and above each value of each group, as functions of the group's numbers.
+    """Planes below and above each value of each group, as functions of the group's numbers: their halves.
 
-    Slopes are (boxes, groups, values, numbers), constants (boxes, groups, values), and ``size`` (boxes, groups,
-    numbers) is how large the numbers can be.
+    ``middle`` is half the sum of their slopes, and ``apart`` half the difference (boxes, groups, values, numbers), and
+    ``ends`` are the same of their constants, and how much these weigh (boxes, groups, values, 3). ``size`` (boxes,
+    groups, numbers) is how large the numbers can be.
     """
 
-    below: Array
-    above: Array
-    low: Array
-    high: Array
+    middle: Array
+    apart: Array
+    ends: Array
     size: Array
 
-    @cached_property
-    def halves(self) -> tuple[Array, Array, Array]:
-        """Half the sums of slopes, and half their differences, and the same of constants and how much they weigh."""
-        slopes = 0.5 * self.below + 0.5 * self.above, 0.5 * self.below - 0.5 * self.above
-        steepest = (magnitude(self.below, self.above) @ self.size[..., None])[..., 0]
-        size = magnitude(self.low, self.high) + steepest
-        return *slopes, np.stack([0.5 * self.low + 0.5 * self.high, 0.5 * self.low - 0.5 * self.high, size], axis=3)
+    @staticmethod
+    def between(below: Array, above: Array, low: Array, high: Array, size: Array) -> GroupPlanes:
+        """Return the planes with these slopes (..., values, numbers), and with constants from low to high."""
+        weighs = magnitude(low, high) + (magnitude(below, above) @ size[..., None])[..., 0]
+        ends = np.stack([0.5 * low + 0.5 * high, 0.5 * low - 0.5 * high, weighs], axis=3)
+        return GroupPlanes(0.5 * below + 0.5 * above, 0.5 * below - 0.5 * above, ends, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ class Grouped(Nonlinear):
     """An operation on groups of numbers that are side by side, all of one size."""
 
     size: int
-    mirrors = True
+    mirrors = bends = True
 
     def width(self, widths: Sequence[int]) -> int:
         """Return the width of what it reads, a number of whole groups."""
@@ -80,16 +78,29 @@ class Grouped(Nonlinear):
         return width
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
-        """Replace every value by its planes."""
-        planes: GroupPlanes = relaxed
-        middle, apart, ends = planes.halves  # as in `Activation.substitute`
+        """Replace every value of the groups that forms use by its planes."""
         each = self._split(coefficients)
-        size = np.abs(each)
-        constant, (added, whole) = _over(each, ends[..., :1])[0], _over(size, ends[..., 1:])
+        if each[:, :, :1].any(axis=(0, 2, 3)).all():
+            return [self._bent(each, relaxed, form)]
+        used = np.flatnonzero(each.any(axis=(0, 2, 3)))
+        first, last = (used[0], used[-1] + 1) if len(used) else (0, 1)
+        some = slice(first, last)
+        found = self._bent(each[:, some], _of_groups(relaxed, some), form)
+        if found.shape[2] == coefficients.shape[2]:
+            return [found]
+        whole = np.zeros((*found.shape[:2], coefficients.shape[2]))
+        whole[:, :, first * self.size : last * self.size] = found
+        return [whole]
+
+    def _bent(self, each: Array, relaxed: Any, form: Form) -> Array:
+        """Return the coefficients (boxes, forms, width), from those of the values (boxes, groups, forms, size)."""
+        planes: GroupPlanes = relaxed
+        size = np.abs(each)  # as in `Activation.substitute`
+        constant, (added, whole) = _over(each, planes.ends[..., :1])[0], _over(size, planes.ends[..., 1:])
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
-        lost = gamma(4 * coefficients.shape[2] + 32) * whole + room
-        odd, even = _joined(each @ middle), _joined(size @ apart)
-        return [form.bend((odd, constant), (even, added), lost)]
+        lost = gamma(4 * each.shape[1] * self.size + 32) * whole + room
+        odd, even = _joined(each @ planes.middle), _joined(size @ planes.apart)
+        return form.bend((odd, constant), (even, added), lost)
 
     def derivatives(self, derivatives: Derivatives, widths: Sequence[int], slopes: Any) -> list[Derivatives]:
         """Multiply by the derivatives of each value by each number of its group."""
@@ -141,6 +152,16 @@ class Grouped(Nonlinear):
         """Return the coefficients of each group (boxes, groups, forms, size)."""
         boxes, forms, width = once(coefficients).shape
         return once(coefficients).reshape(boxes, forms, width // self.size, self.size).swapaxes(1, 2)
+
+
+def _of_groups(planes: Any, some: slice) -> Any:
+    """Return the planes of some groups."""
+    return type(planes)(*(getattr(planes, part.name)[:, some] for part in fields(planes)))
+
+
+def _mean(values: Array, *, keepdims: bool = False) -> Array:
+    """Return the means along the last axis, faster than `np.mean`."""
+    return np.asarray(values.sum(axis=-1, keepdims=keepdims) / values.shape[-1])
 
 
 def _joined(parts: Array) -> Array:
@@ -206,7 +227,7 @@ class Softmax(Grouped):
             planes.append((slopes, up(top - offset + slip) if rising else down(top - offset - slip)))
         (below, bottom), (above, top) = planes
         usable = np.isfinite(below).all(axis=3) & np.isfinite(bottom), np.isfinite(above).all(axis=3) & np.isfinite(top)
-        return GroupPlanes(
+        return GroupPlanes.between(
             np.where(usable[0][..., None], below, 0.0),
             np.where(usable[1][..., None], above, 0.0),
             np.where(usable[0], bottom, low),
@@ -291,20 +312,22 @@ def _below_exp(low: Array, high: Array) -> Interval:
 class RootPlanes:
     """Planes of values c_i r: q c_i + p_i r - p_i q, less or more ``off``, with planes below and above r.
 
-    ``slope`` is q, one number for each group, where this is used; elsewhere ``slope`` and p are 0, and a value is
-    within ``off`` of its ``middle``. ``size`` is how large the numbers can be. All three are (boxes, groups, numbers).
+    ``slope`` (boxes, groups, 1, values) is q, one number for each group, where this is used; elsewhere ``slope`` and p
+    are 0, and a value is within ``off`` of its ``middle``. ``size`` (boxes, groups, numbers) is how large the numbers
+    can be. A form of values is multiplied by ``share``, which is p, ``middle``, ``mean``, which is what the mean of
+    q c_i takes, and its size by ``off``, with what rounding can change (boxes, groups, values, 1).
 
-    ``sums`` are what a form of values is multiplied by: p, ``middle``, and what the mean of q c_i takes (boxes, groups,
-    values, 3). ``by`` are slopes by the numbers for each of these sums (boxes, groups, 3, numbers): half the sum of
-    the slopes of both planes of r; 0; and -1. ``apart`` is half the difference of these slopes (boxes, groups, 1,
-    numbers). ``constants`` (boxes, groups, 3) are half the sum less q, half the difference, and the size of both
-    planes' constants, and ``sizes`` are ``off`` and the size of ``middle`` (boxes, groups, values, 2).
+    ``by`` are slopes by the numbers for share and mean (boxes, groups, 2, numbers): half the sum of the slopes of both
+    planes of r, and -1. ``apart`` is half the difference of these slopes (boxes, groups, 1, numbers). ``constants``
+    (boxes, groups, 1, 3) are half the sum less q, half the difference, and the size of both planes' constants.
     """
 
     slope: Array
     size: Array
-    sums: Array
-    sizes: Array
+    share: Array
+    middle: Array
+    mean: Array
+    off: Array
     by: Array
     apart: Array
     constants: Array
@@ -393,14 +416,15 @@ class Normalise(Grouped):
         r_low, r_high = (1 - slip) / roots[1], (1 + slip) / roots[0]
         q, q_off = ball(r_low, r_high)
         chord = np.maximum(low * low - both * low, high * high - both * high)  # c_j² is at most both c_j + chord
-        at = np.clip((both * p + chord).mean(axis=2), *ends) + self.epsilon  # the tangent of r touches here
+        touch = np.minimum(np.maximum(_mean(both * p + chord), ends[0]), ends[1])  # of the tangent of r
+        at = touch + self.epsilon
         falls = 0.5 / (at * np.sqrt(at)), 1 / (roots[0] * roots[1] * (roots[0] + roots[1]))
         tops = 1.5 / np.sqrt(at), np.maximum(r_high + falls[1] * ends[0], r_low + falls[1] * ends[1])
         by = np.stack([-falls[0][..., None] * both / n, -falls[1][..., None] * p * (2 / n)], axis=2)
-        above = chord.mean(axis=2) + self.epsilon, -(p * p).mean(axis=2)
+        above = _mean(chord) + self.epsilon, -_mean(p * p)
         constant = np.stack([tops[0] - falls[0] * above[0], tops[1] - falls[1] * above[1]], axis=2)
-        far = size + size.mean(axis=2, keepdims=True)  # how large c_j is at most, and what it is made of
-        squares = 4 * (magnitude(low, high) ** 2).mean(axis=2) + self.epsilon
+        far = size + _mean(size, keepdims=True)  # how large c_j is at most, and what it is made of
+        squares = 4 * _mean(magnitude(low, high) ** 2) + self.epsilon
         whole = q + sum(top + fall * squares for top, fall in zip(tops, falls, strict=True))
         whole = whole + (np.abs(by) @ far[..., None])[..., 0].sum(axis=2)
         off = p_off * q_off[..., None] * (1 + 4 * U) + 2 * slip * (q[..., None] * far + np.abs(p) * whole[..., None])
@@ -412,21 +436,22 @@ class Normalise(Grouped):
         p, slope, middle, off = chosen
         by, q, (bottom, top) = finite(by), finite(q), (finite(constant[..., side]) for side in (0, 1))
         if self.centred:
-            by = by - by.mean(axis=3, keepdims=True)
+            by = by - _mean(by, keepdims=True)
         halves = [0.5 * by[:, :, :1] + 0.5 * by[:, :, 1:], 0.5 * by[:, :, :1] - 0.5 * by[:, :, 1:]]
-        none = np.zeros_like(halves[0])
         constants = 0.5 * bottom + 0.5 * top - q, 0.5 * bottom - 0.5 * top, np.abs(bottom) + np.abs(top) + q
         return RootPlanes(
             slope[:, :, None],
             size,
-            np.stack([p, middle, slope / n if self.centred else 0 * slope], axis=3),
-            np.stack([off * (1 + gamma(n + 8)), np.abs(middle)], axis=3),
-            np.concatenate([halves[0], none, none - 1], axis=2),
+            p[..., None],
+            middle[..., None],
+            (slope / n if self.centred else 0 * slope)[..., None],
+            ((off + 2 * gamma(n + low.shape[1] + 32) * np.abs(middle)) * (1 + gamma(n + 16)))[..., None],
+            np.concatenate([halves[0], np.full_like(halves[0], -1.0)], axis=2),
             halves[1],
             np.stack(constants, axis=2)[:, :, None],
         )
 
-    def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
+    def _bent(self, each: Array, relaxed: Any, form: Form) -> Array:
         """Replace every value by its plane, and then r, of which all values of a group have a share, by its own.
 
         A share s of r is at least s times the plane below it, or above it if s is negative: with half the sum of both
@@ -434,18 +459,16 @@ class Normalise(Grouped):
         """
         planes: RootPlanes = relaxed
         groups, n = planes.size.shape[1:]
-        each = self._split(coefficients)
-        sums, sizes = each @ planes.sums, np.abs(each) @ planes.sizes
-        share = sums[..., :1]  # of r: (boxes, groups, forms, 1)
+        share = each @ planes.share  # of r: (boxes, groups, forms, 1)
         size = np.abs(share)
         constant, added, largest = (planes.constants[..., i : i + 1] for i in range(3))
-        lost = sizes[..., :1] + gamma(n + groups + 32) * (size * largest + 2 * sizes[..., 1:])
+        lost = np.abs(each) @ planes.off + gamma(n + groups + 32) * (size * largest)
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
         lost = lost.sum(axis=(1, 3)) * (1 + gamma(groups + 16)) + room
         odd = each * planes.slope
-        odd += sums @ planes.by
-        even = _joined(size * planes.apart), (size * added).sum(axis=(1, 3))
-        return [form.bend((_joined(odd), (share * constant + sums[..., 1:2]).sum(axis=(1, 3))), even, lost)]
+        odd += np.concatenate([share, each @ planes.mean], axis=3) @ planes.by
+        even = _joined(size @ planes.apart), (size * added).sum(axis=(1, 3))
+        return form.bend((_joined(odd), (share * constant + each @ planes.middle).sum(axis=(1, 3))), even, lost)
 
     def slopes(self, reads: Sequence[Interval]) -> Slopes:
         """Enclose r (δ_ij - 1/n - y_i y_j / n), i of values and j of numbers; eigenvalues are from 0 to r."""
@@ -506,17 +529,16 @@ class Normalise(Grouped):
         """Ask for the c_i, if they are not the numbers, and for sums of them as steep as v in the middle of a group."""
         n, groups = self.size, reads[0][0].shape[1] // self.size
         if self.centred and len(reads) == 1:
-            return np.kron(np.eye(groups), self._centring()).astype(np.float64)[None]
+            group = np.arange(groups * n) // n
+            centring: Array = np.eye(groups * n) - (group[:, None] == group) / n
+            return centring[None]
         if len(reads) < 2 + self.centred:
             low, high = self._spread(reads).c
-            steep: Array = finite(low + high) / n @ self._centring()
+            steep = finite(low + high) / n
+            if self.centred:
+                steep = steep - _mean(steep, keepdims=True)
             return (steep[:, :, None] * np.eye(groups)[None, :, :, None]).reshape(len(steep), groups, -1)
         return None
-
-    def _centring(self) -> Array:
-        """Return the matrix that takes the c_i of a group from its numbers, up to rounding."""
-        identity: Array = np.eye(self.size)
-        return identity - (1 / self.size if self.centred else 0.0)
 
     def _spread(self, reads: Sequence[Interval]) -> Spread:
         """Enclose the c_i, their squares and v: by these, or by the sums that were asked for and how far v is off."""
@@ -535,14 +557,14 @@ class Normalise(Grouped):
         ends = low * low, high * high
         straddles = (low <= 0) & (high >= 0)
         least = np.where(straddles, 0.0, down(np.minimum(*ends)))
-        least, most = np.clip(least, 0.0, _OVERFLOWS**2), up(np.maximum(*ends))
+        least, most = np.minimum(np.maximum(least, 0.0), _OVERFLOWS**2), up(np.maximum(*ends))
         slip = gamma(4 * n + 32)
         v = least.sum(axis=2) / n * (1 - slip), most.sum(axis=2) / n * (1 + slip)
         if len(reads) == 2 + self.centred:
             both, sizes = finite(low + high), self._grouped(magnitude(*reads[0]))
-            chord = np.maximum(low * low - both * low, high * high - both * high).mean(axis=2)
-            room = np.abs(both) * (sizes + sizes.mean(axis=2, keepdims=True)) + magnitude(low, high) ** 2
-            room = 4 * slip * room.mean(axis=2) + TINY * (1 + sizes.sum(axis=2))
-            tangent = -0.25 * (both * both).mean(axis=2)
+            chord = _mean(np.maximum(low * low - both * low, high * high - both * high))
+            room = np.abs(both) * (sizes + _mean(sizes, keepdims=True)) + magnitude(low, high) ** 2
+            room = 4 * slip * _mean(room) + TINY * (1 + sizes.sum(axis=2))
+            tangent = -0.25 * _mean(both * both)
             v = np.fmax(v[0], down(reads[-1][0] + tangent - room)), np.fmin(v[1], up(reads[-1][1] + chord + room))
         return Spread((low, high), (least, most), v)

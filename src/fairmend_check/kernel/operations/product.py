@@ -39,8 +39,9 @@ _ROUNDINGS = 8  # of a product, beside one for each term
 class Planes:
     """Parallel planes around sums of products: slopes by a (..., groups, columns, length), by b (..., rows, length).
 
-    Both are ``off`` from the plane with the constant ``middle`` (boxes, width), with what rounding can change in it;
-    ``underflow`` (boxes, 1) is what is lost in coefficients that underflow.
+    Of elementwise products, both are (..., width). The planes are ``off`` from the one with the constant ``middle``
+    (boxes, width), with what rounding can change in it; ``underflow`` (boxes, 1) is what is lost in coefficients that
+    underflow.
     """
 
     by_a: Array
@@ -85,7 +86,8 @@ class Product(Nonlinear):
         """Enclose every product by those of the ends, and add them up."""
         (a, a_most), (b, b_most) = ([self._split(end, side) for end in ends] for side, ends in enumerate(reads))
         corners = [first[:, :, :, None] * second[:, :, None] for first in (a, a_most) for second in (b, b_most)]
-        low, high = down(np.minimum.reduce(corners) - TINY), up(np.maximum.reduce(corners) + TINY)  # nan is infinite
+        least, most = (choose(choose(*corners[:2]), choose(*corners[2:])) for choose in (np.minimum, np.maximum))
+        low, high = down(least - TINY), up(most + TINY)  # nan is infinite
         if self.length == 1:
             return _flat(low[..., 0]), _flat(high[..., 0])
         slip = gamma(self.length) * magnitude(low, high).sum(axis=4)
@@ -103,7 +105,9 @@ class Product(Nonlinear):
         units = gamma(2 * middle.shape[1] + self.rows + self.columns + self.length + 16)
         off = up(off + units * (off + 8 * size) + TINY)  # nan becomes infinite
         underflow = TINY * (1 + total(sizes[0]) + total(sizes[1]))
-        return Planes(finite(self._split(q, 1)), finite(self._split(p, 0)), finite(-middle), off, underflow)
+        if not self._elementwise:
+            p, q = self._split(p, 0), self._split(q, 1)
+        return Planes(finite(q)[:, None], finite(p)[:, None], finite(-middle), off, underflow)
 
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every product by its planes."""
@@ -112,11 +116,16 @@ class Product(Nonlinear):
         forms, width = coefficients.shape[1:]
         lost = dot(np.abs(coefficients), planes.off) * (1 + gamma(width + 8))
         form.add_constant(dot(coefficients, planes.middle), lost + planes.underflow)
-        if width == self.groups and self.length == 1:  # elementwise
-            return [coefficients * _flat(part)[:, None] for part in (planes.by_a, planes.by_b)]
+        if self._elementwise:
+            return [coefficients * planes.by_a, coefficients * planes.by_b]
         each = coefficients.reshape(len(coefficients), forms, self.groups, self.rows, self.columns)
-        by_a, by_b = each @ planes.by_a[:, None], each.swapaxes(3, 4) @ planes.by_b[:, None]
+        by_a, by_b = each @ planes.by_a, each.swapaxes(3, 4) @ planes.by_b
         return [_flat(part, 2) for part in (by_a, by_b)]
+
+    @property
+    def _elementwise(self) -> bool:
+        """Whether each number is the product of two."""
+        return self.rows == self.columns == self.length == 1
 
     def slopes(self, reads: Sequence[Interval]) -> Sequence[Interval]:
         """Return the factors: each is the derivative by the other."""
@@ -196,6 +205,8 @@ class Product(Nonlinear):
 
     def _sums(self, a: Array, b: Array) -> Array:
         """Return the sums of products (boxes, width), as computed."""
+        if self._elementwise:
+            return a * b
         return _flat(self._split(a, 0) @ self._split(b, 1).swapaxes(2, 3))
 
 
