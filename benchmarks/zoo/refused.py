@@ -115,7 +115,7 @@ def _quantised(folder: Path) -> nn.Module:
 def refused_cases() -> Iterator[tuple[str, Callable[[Path], Any], str]]:
     """Yield the name of each, how it is made, and the word that the message must have."""
     modules = {
-        "mask of data": (_MaskOfData, "makes a mask of what depends on the input"),
+        "mask of data": (_MaskOfData, "has a mask that depends on the input"),
         "mean of probabilities": (_MeanOfProbabilities, "sigmoid"),
         "LSTM": (_Recurrent, "LSTM"),
         "convolution": (_Convolution, "Conv1d"),
