@@ -438,7 +438,7 @@ def _markdown(outcomes: list[Outcome]) -> str:
     lines += [
         "",
         f"Refused by name: {refused}. Repaired, with equal bits, but without a certificate that is VALID: "
-        f"{functions} functions, and {others} that a converter does not write or writes wrongly, or that `check` refuses.",
+        f"{functions} functions, and {others} that a converter writes wrongly or not at all, or `check` refuses.",
     ]
     return "\n".join(lines)
 
