@@ -19,8 +19,8 @@
   whole numbers that nobody has where an input holds text or whole numbers. All 2,000 in one batch, 28 of them in
   batches of 7, 8 in pairs, and 4 alone.
 
-A function holds no model that could be written to a file, and some converters write a model wrongly or not at all: such
-a repair has no certificate, which is said in the table.
+A function holds no model that could be written to a file, some converters write a model wrongly or not at all, and some
+files `check` does not follow: such a repair has no certificate that is VALID, which is said in the table.
 A model that cannot be repaired for everyone must be refused by name.
 """
 
@@ -438,8 +438,8 @@ def _markdown(outcomes: list[Outcome]) -> str:
     others = sum(o.without_certificate for o in outcomes) - functions
     lines += [
         "",
-        f"Refused by name: {refused}. Repaired, with equal bits, but without a certificate, which is about a file: "
-        f"{functions} functions, and {others} that their library's converter does not write, or writes wrongly.",
+        f"Refused by name: {refused}. Repaired, with equal bits, but without a certificate that is VALID: "
+        f"{functions} functions, and {others} that a converter writes wrongly or not at all, or `check` refuses.",
     ]
     return "\n".join(lines)
 
