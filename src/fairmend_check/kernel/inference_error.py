@@ -20,7 +20,7 @@ import numpy as np
 
 from fairmend_check.kernel.bounds import Intervals, Known, leads
 from fairmend_check.kernel.model import Dense, Model
-from fairmend_check.kernel.operations.base import Interval, Nonlinear, Read, Rounding, length, magnitude
+from fairmend_check.kernel.operations.base import Interval, Nonlinear, Read, Rounding, Terms, length, magnitude
 from fairmend_check.kernel.operations.columns import Sum
 from fairmend_check.kernel.rounding import TINY, Array, Precision, U, down, gamma, up
 
@@ -140,48 +140,95 @@ def output_errors(
 def _forward(
     model: Model, lower: Array, upper: Array, nodes: Intervals, kind: Precision, *, thorough: bool
 ) -> tuple[list[Rounding], Array, np.ndarray]:
-    """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow.
-
-    An operation that is not linear finds its rounding by itself (`Nonlinear.in_inference`). For all others it is made
-    here of its own rounding and what it carries on. A number whose largest size on the way is 0 is surely 0.
-    """
+    """Return the roundings of every node but the last, what the last one rounds, and where nothing can overflow."""
     entering = np.minimum(kind.tiny, np.maximum(np.abs(lower), np.abs(upper)))  # subnormal inputs may become 0
     found = [Rounding(entering, entering, lower - entering, upper + entering)]
-    fits = np.asarray((np.maximum(found[0].high, -found[0].low) < kind.largest).all(axis=1))
+    fits = _fits(found[0], kind)
     known = Known(model, nodes)
-    for number, node in enumerate(model.nodes[1:], start=1):
-        reads = [_reading(model, source, found[source], kind) for source in node.sources]
-        errors = [found[source].error for source in node.sources]
+    for number, node in enumerate(model.nodes[1:-1], start=1):
         if isinstance(node.operation, Nonlinear):
-            rounding = node.operation.in_inference(
-                reads, errors, kind, partial(known.asked, number) if thorough else None
-            )
-            fits &= (np.maximum(rounding.high, -rounding.low) < kind.largest).all(axis=1)
-            own = rounding.own
-            if node.operation.arithmetic and number < len(nodes):  # its interval may be traced, and tighter
-                low, high = down(nodes[number][0] - rounding.error), up(nodes[number][1] + rounding.error)
-                rounding = replace(rounding, low=np.maximum(rounding.low, low), high=np.minimum(rounding.high, high))
-            found.append(rounding)
+            rounding = _nonlinear(known, number, found, kind, thorough=thorough)
+            fits &= _fits(rounding, kind)
+            found.append(_narrowed(known, number, rounding))
             continue
-        outward = 1 + 4 * gamma(sum(model.widths[source] for source in node.sources) + 4)
-        terms = node.operation.terms(reads, kind)
-        before = max(read.scaled for read in reads)
-        own, largest = node.operation.own_rounding(terms, reads, kind, before)
-        if any(read.flushed.any() for read in reads):
-            own = own + node.operation.carried(None, [read.flushed for read in reads]) * outward
-        scaled, ending = node.operation.scaled(before)
-        fits &= (largest < kind.largest).all(axis=1) & (scaled <= _SCALED)
-        if number == len(model.nodes) - 1:
-            break
-        error = (node.operation.carried(None, errors) + own) * outward
-        if thorough and any(node.sources) and node.operation.arithmetic:
-            error = np.minimum(error, _traced_errors(model, found, own))
-        low, high = down(nodes[number][0] - error), up(nodes[number][1] + error)
-        if isinstance(node.operation, Sum) and terms is not None:  # a sum that is read twice is computed by itself
-            terms = terms.where(model.uses[number] < 2)
-        zero = largest == 0  # a copy, or a sum, of what is surely 0 stays 0
-        found.append(Rounding(own, error, np.where(zero, 0.0, low), np.where(zero, 0.0, high), None, terms, ending))
-    return found, own, fits
+        own = _own(model, number, found, kind)
+        found.append(_linear(known, number, found, own, thorough=thorough))
+        fits &= own.fits
+    last = _own(model, len(model.nodes) - 1, found, kind)  # an affine layer, a scale or a sum
+    return found, last.rounding, fits & last.fits
+
+
+def _fits(rounding: Rounding, kind: Precision) -> np.ndarray:
+    """Return where no computed number of a node overflows (boxes,)."""
+    return np.asarray((np.maximum(rounding.high, -rounding.low) < kind.largest).all(axis=1))
+
+
+def _nonlinear(known: Known, number: int, found: list[Rounding], kind: Precision, *, thorough: bool) -> Rounding:
+    """Return the rounding of a node that is not linear: the operation finds it by itself."""
+    node, errors = known.model.nodes[number], [found[source].error for source in known.model.nodes[number].sources]
+    assert isinstance(node.operation, Nonlinear)
+    reads = _reads(known.model, number, found, kind)
+    return node.operation.in_inference(reads, errors, kind, partial(known.asked, number) if thorough else None)
+
+
+def _narrowed(known: Known, number: int, rounding: Rounding) -> Rounding:
+    """Return the rounding of a product within the interval that is known of it, which may be traced, and tighter."""
+    if not known.model.nodes[number].operation.arithmetic:
+        return rounding
+    low, high = known.intervals[number]
+    low, high = down(low - rounding.error), up(high + rounding.error)
+    return replace(rounding, low=np.maximum(rounding.low, low), high=np.minimum(rounding.high, high))
+
+
+@dataclass(frozen=True, eq=False)
+class _Own:
+    """What a linear node rounds itself (boxes, width), where nothing in it overflows (boxes,), and where it is 0.
+
+    ``terms`` and ``ending`` are those of `Rounding`.
+    """
+
+    rounding: Array
+    fits: np.ndarray
+    zero: np.ndarray
+    terms: Terms | None
+    ending: float
+
+
+def _own(model: Model, number: int, found: list[Rounding], kind: Precision) -> _Own:
+    """Return what a linear node rounds itself, given the computed numbers that it reads."""
+    operation, reads = model.nodes[number].operation, _reads(model, number, found, kind)
+    terms, before = operation.terms(reads, kind), max(read.scaled for read in reads)
+    own, largest = operation.own_rounding(terms, reads, kind, before)
+    if any(read.flushed.any() for read in reads):
+        own = own + operation.carried(None, [read.flushed for read in reads]) * _outward(model, number)
+    scaled, ending = operation.scaled(before)
+    if isinstance(operation, Sum) and terms is not None:  # a sum that is read twice is computed by itself
+        terms = terms.where(model.uses[number] < 2)
+    fits = np.asarray((largest < kind.largest).all(axis=1) & (scaled <= _SCALED))
+    return _Own(own, fits, largest == 0, terms, ending)
+
+
+def _linear(known: Known, number: int, found: list[Rounding], own: _Own, *, thorough: bool) -> Rounding:
+    """Return the rounding of a linear node: its own, and the errors that it carries on."""
+    model, node = known.model, known.model.nodes[number]
+    carried = node.operation.carried(None, [found[source].error for source in node.sources])
+    error = (carried + own.rounding) * _outward(model, number)
+    if thorough and any(node.sources) and node.operation.arithmetic:
+        error = np.minimum(error, _traced_errors(model, found, own.rounding))
+    low, high = known.intervals[number]
+    low, high = down(low - error), up(high + error)
+    low, high = np.where(own.zero, 0.0, low), np.where(own.zero, 0.0, high)  # what is surely 0 stays 0
+    return Rounding(own.rounding, error, low, high, None, own.terms, own.ending)
+
+
+def _outward(model: Model, number: int) -> float:
+    """Return by how much what a node carries on is enlarged, for the rounding of this very computation."""
+    return 1 + 4 * gamma(sum(model.widths[source] for source in model.nodes[number].sources) + 4)
+
+
+def _reads(model: Model, number: int, found: list[Rounding], kind: Precision) -> list[Read]:
+    """Return what a node reads."""
+    return [_reading(model, source, found[source], kind) for source in model.nodes[number].sources]
 
 
 def _reading(model: Model, number: int, source: Rounding, kind: Precision) -> Read:

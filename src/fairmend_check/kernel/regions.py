@@ -271,7 +271,8 @@ def _classes(model: Model, threshold: Threshold, X: Array) -> np.ndarray:
     step, found = max(1, _BATCH // model.held), []
     for start in range(0, len(X), step):
         low, high = _intervals(model, X[start : start + step], X[start : start + step])[-1]
-        middle = 0.5 * low + 0.5 * high
+        with np.errstate(invalid="ignore"):  # of an output without bounds, nan: no class of it is proven
+            middle = 0.5 * low + 0.5 * high
         lead = middle[:, 0] if model.outputs == 1 else middle[:, -1] - middle[:, 0]
         found.append(middle.argmax(axis=1) if model.outputs > 2 else (lead >= threshold.low).astype(np.int64))
     return np.concatenate(found)
