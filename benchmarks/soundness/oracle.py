@@ -50,6 +50,9 @@ def axis_of(feature: Feature, columns: slice, X: np.ndarray, rng: np.random.Gene
     whole = feature.kind != "continuous"
     own = np.rint(own) if whole else own
     reach = np.inf if feature.protected else np.floor(feature.tolerance) if whole else feature.tolerance
+    if not whole and not feature.protected:  # what the number in the data was rounded by
+        sizes = np.abs(own) + abs(offset) + min(reach, highest - lowest)
+        reach = reach + (0.5 * np.spacing(np.abs(X[:, columns.start])).astype(np.float64) * factor + 2.0**-49 * sizes)
     first, last = np.maximum(lowest, own - reach), np.minimum(highest, own + reach)
     encode = lambda values: ((values - offset) / factor).astype(X.dtype).astype(np.float64)  # noqa: E731
     if whole:
