@@ -1,14 +1,14 @@
 """Repair networks that multiply activations, trained on Adult, and certify people in them.
 
     python benchmarks/repairs/products.py [ft-transformer|dcn-v2|reglu-resnet|tabm|keras-attention ...]
-        [--methods prof,points,auto] [--seconds 60] [--limit 600] [--quick] [--widths]
+        [--methods prof,linear,auto] [--seconds 60] [--limit 600] [--quick] [--widths]
 
 Small networks, as plain PyTorch modules: an FT-Transformer (a token for each column, attention, a gated layer), DCN-v2
 (two cross layers beside two hidden ones), a ResNet of two gated blocks (ReGLU) with layer normalisation, and TabM (four
 members that share their weights, with factors of their own). `keras-attention` is a Keras model with an attention
 layer; if it cannot be read, the script says why. Sex is protected, and working hours have a tolerance of 1, as in the
 paper's setting A1. Each network is repaired for 100 people with 500 calibration rows: by `prof`, by `prof` whose step 2
-takes the people of each neighbourhood one by one instead of linear bounds (`points`), and by `auto`.
+takes linear bounds instead of the people of each neighbourhood one by one (`linear`), and by `auto`.
 
 The table has the repair inputs that are proven, whether the certificate is VALID for the saved file, accuracy and
 balanced accuracy on held-out people before and after, the seconds of processor time of the repair, and the verdicts of
@@ -54,7 +54,7 @@ from benchmarks.common.tabular import Table, load_table
 from benchmarks.repairs.graphs import train
 
 PROTECTED, TOLERANCE = ("sex",), TOLERANCES["A1"]
-METHODS = ("prof", "points", "auto")
+METHODS = ("prof", "linear", "auto")
 EPOCHS, TRAINING, PEOPLE = 8, 10_000, 100
 HEADINGS = ("network", "weights", "method", "proven", "certificate", "accuracy", "after", "balanced", "after", "CPU s",
             "fair", "unfair", "unknown", "CPU s")  # fmt: skip
@@ -196,10 +196,10 @@ def repair(
 ) -> tuple[list[str], bool]:
     """Repair, save, check and judge; return cells of the table, and whether all is proven and VALID."""
     X_repair, (X, y) = parts["repair"][0], parts["held out"]
-    if method == "points":
-        options["head"] = fairmend.HeadOptions(features="points")
+    if method == "linear":
+        options["head"] = fairmend.HeadOptions(features="linear")
     started = time.process_time()
-    name = "prof" if method == "points" else method
+    name = "prof" if method == "linear" else method
     result = fairmend.repair(network, spec, X_repair, *parts["calibration"], method=name, **options)
     seconds = time.process_time() - started
     with tempfile.TemporaryDirectory() as folder:

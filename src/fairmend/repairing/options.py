@@ -128,8 +128,9 @@ class HeadOptions:
 
     Attributes
     ----------
-    features : the feature set: "linear" (the default), "box" or "points" (exact, for finite neighbourhoods only). For a
-        baseline, how its result is checked. "prof-concrete" always uses "box"
+    features : the feature set: "linear" (the default), "box" or "points" (exact, for finite neighbourhoods only; the
+        default in networks that multiply, if neighbourhoods hold few people). For a baseline, how its result is
+        checked. "prof-concrete" always uses "box"
     margin : how far every neighbourhood stays from the threshold, 1e-6 by default. It grows where the proof needs it.
         For a claim about scores, how far below delta their differences stay
     delta_limit : the largest change of one parameter of the head; unlimited by default

@@ -21,6 +21,7 @@ from fairmend.base.progress import Progress
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
+from fairmend.network.operations.products import PLANAR
 from fairmend.prove.proof import Proof, is_large, most_points
 from fairmend.repairing.blind import (
     blind_at_best_reference,
@@ -234,6 +235,8 @@ def _calibrate_and_prove(
     if recipe.certified:
         task = replace(task, split=features_to_split(recipe, task))
     warnings: tuple[str, ...] = ()
+    if not recipe.certified and _prefers_points(task, network):
+        task = replace(task, head_options=replace(task.head_options, features="points"))
     if task.cuts_training and not recipe.certified:
         recipe, task, warnings = _fit_time_limit(recipe, task, network, columns)
     train = _train_certified if recipe.certified else _calibrate
@@ -309,6 +312,15 @@ def _fit_time_limit(
             "step 2 took the people of each neighbourhood one by one, instead of linear bounds, to save time"
         )
     return replace(recipe, parts=parts), task, tuple(warnings)
+
+
+def _prefers_points(task: RepairTask, network: Network) -> bool:
+    """Return whether step 2 takes people one by one unless it is told otherwise: where values are multiplied.
+
+    That is exact, while linear bounds are so wide behind a normalisation that the network may become constant.
+    """
+    multiplies = any(isinstance(node.operation, PLANAR) for node in network.nodes)
+    return multiplies and "features" not in task.head_options.given and task.spec.finite and _has_few_points(task)
 
 
 def _has_few_points(task: RepairTask) -> bool:
