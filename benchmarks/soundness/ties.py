@@ -40,7 +40,7 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from fairmend_check.kernel.enclosure import certain_classes, enclose_outputs
+from fairmend_check.run.enclosure import certain_classes, enclose_outputs
 
 from benchmarks.soundness.frameworks import Graph, fits_onnx
 from benchmarks.soundness.functions import in_float64

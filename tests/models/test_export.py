@@ -72,7 +72,7 @@ class Attention(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Tokens of codes and of numbers, in two inputs, and PyTorch's own encoder."""
+    """Tokens of codes and of numbers, in two inputs, PyTorch's own encoder, and running sums, which are only run."""
 
     def __init__(self):
         super().__init__()
@@ -84,7 +84,7 @@ class Encoder(nn.Module):
     def forward(self, codes, numbers):
         tokens = [table(codes[:, i])[:, None] for i, table in enumerate(self.codes)]
         tokens = torch.cat([*tokens, numbers[:, :, None] * (self.numbers / 50)], dim=1)
-        return 4 * self.head(self.encoder(tokens)[:, 0]) - 2
+        return 4 * self.head(self.encoder(tokens).cumsum(dim=1)[:, -1]) - 2
 
 
 class Joined(nn.Module):

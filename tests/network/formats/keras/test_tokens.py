@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fairmend_check.kernel.enclosure import enclose_outputs
+from fairmend_check.run.enclosure import enclose_outputs
 
 import fairmend
 from fairmend import Feature, Spec
