@@ -40,8 +40,6 @@ from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from fairmend_check.run.enclosure import certain_classes, enclose_outputs
-
 from benchmarks.soundness.frameworks import Graph, fits_onnx
 from benchmarks.soundness.functions import in_float64
 from benchmarks.soundness.graphs import index_columns, random_graph_case
@@ -54,6 +52,7 @@ from fairmend_check.kernel.bounds import interval_layers
 from fairmend_check.kernel.claim import Threshold
 from fairmend_check.kernel.inference_error import output_errors
 from fairmend_check.kernel.model import Model
+from fairmend_check.run.enclosure import certain_classes, enclose_outputs
 
 Run = Callable[[np.ndarray], np.ndarray]
 BATCHES = (1, 3, 64)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from fairmend_check.run.enclosure import enclose_outputs
 
 import fairmend
 from fairmend import Feature, Spec
@@ -12,6 +11,7 @@ from fairmend.prove.kernel_bounds import kernel_model
 from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import network_digest
 from fairmend_check.readers.read_model import read_model
+from fairmend_check.run.enclosure import enclose_outputs
 from support.keras_files import edit_archive, import_keras, quiet
 
 SPEC = Spec(
