@@ -112,7 +112,20 @@ def test_a_node_may_be_computed_once_for_each_of_its_readers(chained):
     for thorough in (False, True):
         intervals = interval_layers(model, x, x)
         error = output_errors(model, x, x, intervals, np.ones((1, 1, 1)), thorough=thorough)[0, 0]
-        assert error >= 2 * 24 * 5 / 3 * 2.0**-24
+        assert error >= 2 * 12 * 5 / 3 * 2.0**-24
+
+
+def test_a_norm_has_the_same_error_however_many_nodes_a_file_makes_of_it():
+    """A repair proves the network in memory, and its file may have a Mul and an Add for one norm."""
+    x, errors = np.array([[5.0]]), []
+    for norms in ([scaling(0.0, 3.0, -2.0)], [scaling(0.0, 3.0, None), scaling(0.0, 1.0, -2.0)]):
+        graph = Graph(1)
+        value = graph.input
+        for norm in norms:
+            value = graph.norm(value, norm)
+        model = graph.finish(graph.affine(graph.function(value, Activation("relu")), np.ones((1, 1), np.float32)))
+        errors.append(output_errors(model, x, x, interval_layers(model, x, x), np.ones((1, 1, 1)))[0, 0])
+    assert errors[0] == errors[1]
 
 
 @pytest.mark.parametrize(("count", "covered"), [(2, True), (3, False)])

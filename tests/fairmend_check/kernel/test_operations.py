@@ -146,8 +146,8 @@ def test_what_pytorch_computes_step_by_step_is_within_the_error(dtype):
 def test_a_single_factor_may_be_rounded_to_float32(gain, singles):
     norm = scaling(0.0, gain, 0.0)
     assert norm.singles == singles
-    assert norm.units(2.0**-24) == 24 * 2.0**-24
-    assert norm.units(2.0**-53) == 24 * 2.0**-53 + singles * 2.0**-22
+    assert norm.units(2.0**-24) == 12 * 2.0**-24
+    assert norm.units(2.0**-53) == 12 * 2.0**-53 + singles * 2.0**-22
     assert joined_norm([norm, norm], 1 if np.size(gain) == 1 else 2).singles == 2 * singles
 
 

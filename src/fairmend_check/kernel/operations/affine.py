@@ -98,7 +98,10 @@ def batch_norm(mean: Any, variance: Any, gain: Any, shift: Any, epsilon: float) 
 
 
 def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
-    """Return (x - mean) gain + shift; without shift, 0. There may be ``more`` factors of the gain."""
+    """Return (x - mean) gain + shift; without shift, 0. There may be ``more`` factors of the gain.
+
+    One that only multiplies, or only adds, has half the roundings: two of these, as a file may have them, are one norm.
+    """
     factor, own, middle = _floats(gain), np.zeros(()) if shift is None else _floats(shift), _floats(mean)
     reach = _reach(factor)
     with np.errstate(all="ignore"):
@@ -107,7 +110,9 @@ def scaling(mean: Any, gain: Any, shift: Any, *more: Any) -> Norm:
         offset = middle * factor
         reach = np.where(np.abs(middle) <= _MOST, reach, np.inf)
         single = factor.size == 1 and bool((np.abs(np.frexp(factor)[0]) != 0.5).any())  # a power of 2 is exact
-        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach, ROUNDINGS, int(single))
+        steps = int(middle.any()) + int((factor != 1).any()) + int(own.any())
+        roundings = ROUNDINGS // 2 if steps < 2 and not more else ROUNDINGS
+        return Norm(factor, own - offset, np.abs(own) + np.abs(offset), reach, roundings, int(single))
 
 
 def _reach(factor: Array) -> Array:
