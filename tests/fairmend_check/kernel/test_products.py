@@ -450,3 +450,56 @@ def test_what_is_multiplied_by_itself_is_a_square():
     twice = graph.apply(Product(2), graph.input, graph.input)
     model = graph.finish(graph.affine(twice, np.ones((1, 2), np.float32)))
     assert [node.operation for node in model.nodes[1:-1]] == [Activation("square")]
+
+
+def online_softmax(scores, blocks):
+    """A softmax block by block in base 2, as fused attention computes it; one of two products is not rounded."""
+    scale, base = np.float32(1 / np.log(2)), scores.astype(np.float32)
+    most = np.full(len(base), -np.inf, np.float32)
+    total, parts = np.zeros(len(base), np.float32), []
+    for block in blocks:
+        new = np.maximum(most, base[:, block].max(axis=1))
+        exact = base[:, block].astype(np.float64) * np.float64(scale) - (new * scale).astype(np.float64)[:, None]
+        powers = np.exp2(exact.astype(np.float32))  # the product is not rounded, as in a fused operation
+        factor = np.exp2((most - new) * scale)
+        total = total * factor + powers.sum(axis=1, dtype=np.float32)
+        parts = [part * factor[:, None] for part in parts] + [powers]
+        most = new
+    return np.concatenate(parts, axis=1) / total[:, None]
+
+
+@pytest.mark.parametrize("mask", [-1e4, -1e6, -1e9])
+def test_numbers_far_below_the_largest_do_not_make_a_softmax_inexact(mask):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(6, 4)).astype(np.float32)
+    bias = np.array([mask, mask, mask, 0, 0.5, mask], np.float32)
+    graph = Graph(4)
+    model = graph.finish(graph.affine(graph.apply(Softmax(6), graph.affine(graph.input, weight, bias)), np.eye(6)[3:]
+                                      .astype(np.float32)))  # fmt: skip
+    X = rng.normal(size=(200, 4)).astype(np.float32)
+    rows = X.astype(np.float64)
+    forms = np.broadcast_to(np.eye(3), (len(X), 3, 3))
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = output_errors(model, rows, rows, interval_layers(model, rows, rows), forms)
+    assert np.isfinite(error).all()
+    assert error.max() < 1e-4
+    scores = rows @ weight.T.astype(np.float64) + bias
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    exact = (powers / powers.sum(axis=1, keepdims=True))[:, 3:]
+    computed = X @ weight.T + bias
+    orders = [[slice(0, 6)], [slice(0, 3), slice(3, 6)], [slice(0, 1), slice(1, 3), slice(3, 5), slice(5, 6)]]
+    found = [online_softmax(computed, blocks)[:, 3:] for blocks in orders]
+    found += [torch.softmax(torch.from_numpy(computed), 1).numpy()[:, 3:]]
+    for each in found:
+        assert np.isfinite(each).all()
+        assert (np.abs(each - exact) <= error).all()
+
+
+def test_a_mask_whose_rounding_may_overflow_is_not_covered():
+    graph = Graph(2)
+    layer = graph.affine(graph.input, np.eye(2, dtype=np.float32), np.array([-1e10, 0], np.float32))
+    model = graph.finish(graph.affine(graph.apply(Softmax(2), layer), np.ones((1, 2), np.float32)))
+    rows = np.zeros((1, 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        error = output_errors(model, rows, rows, interval_layers(model, rows, rows), np.ones((1, 1, 1)))
+    assert np.isinf(error).all()

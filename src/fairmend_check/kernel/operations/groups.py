@@ -257,14 +257,22 @@ class Softmax(Grouped):
         exp(x_j), p_i changes by p_i (d_i - D) / (1 + D) with D = Σ p_j d_j, so by at most 2 p_i (1 - p_i) d / (1 - d):
         what all have in common cancels out, such as a factor by which parts of a sum are rescaled. The sum, products
         with such factors and a division, before or after other sums, are off by some units for each term.
+
+        Numbers that are surely far below the largest one, such as those with a mask of -1e9, take no part in M: their
+        exp is below t in any case, so that they change a sum by n t. See the page for parts of a sum that hold nothing
+        else, where an argument may become as large as u M, but no number may overflow.
         """
-        largest = np.repeat(self._grouped(magnitude(*reads[0])).max(axis=2), self.size, axis=1)
-        (low, high), n = self.interval(reads), self.size
-        each, sums = (_EXP_UNITS + 8 * largest) * kind.u, (2 * n + 8) * kind.u
+        low, high = (self._grouped(end) for end in reads[0])
+        size, n = self._grouped(magnitude(*reads[0])), self.size
+        far = high < low.max(axis=2, keepdims=True) - (4 - np.log(kind.tiny))
+        near, largest = (np.repeat(part.max(axis=2), n, axis=1) for part in (np.where(far, 0.0, size), size))
+        low, high = self.interval(reads)
+        each, sums = (_EXP_UNITS + 8 * near) * kind.u, (2 * n + 8) * kind.u
         apart = np.where(low > 0.5, high * (1 - low), np.where(high < 0.5, high * (1 - high), 0.25))  # p (1 - p)
         off = each / (1 - each)  # and so much is exp off if its argument is
-        bound = 2 * apart * off / (1 - off) * (1 + 2 * sums) + high * sums / (1 - sums) + 2 * (n + 4) * kind.tiny
+        bound = 2 * apart * off / (1 - off) * (1 + 2 * sums) + high * sums / (1 - sums) + 8 * (n + 4) * kind.tiny
         fits = (each < 0.125) & (sums < 0.125) & (16 * scaled * largest < kind.largest)
+        fits &= 1.25 * kind.u * largest + np.log(n) + 4 < np.log(kind.largest)
         return np.where(fits, bound * (1 + 4 * gamma(16)), np.inf)
 
     def bound(self, sizes: Sequence[Array], largest: float) -> Array:
