@@ -171,7 +171,7 @@ def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
     if not fits and not people and any(feature.scale is not None for feature in spec.features):
         raise FairmendError(
             f"{model.runner.name}: the spec scales columns as the steps before the model seem to do, but not all of "
-            "these are known to do no more. Describe what the pipeline reads: the values of your data, without scale"
+            "these are known to do only that. Describe what the pipeline reads: the values of your data, without scale"
         )
     return inside if fits else bound
 

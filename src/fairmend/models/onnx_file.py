@@ -144,7 +144,7 @@ class OnnxRunner(Runner):
             if padded:
                 raise FairmendError(
                     f'{self.name}: reads {padded[0]!r} in "{feature.name}", and texts of a spec have no spaces around '
-                    "them: the file would take all people for unknown. Fit the model on texts without them"
+                    "them: to the file, these people have an unknown category. Fit the model on texts without them"
                 )
         return ports
 

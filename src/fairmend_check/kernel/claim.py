@@ -47,7 +47,8 @@ class Threshold:
         log-odds are then those of all probabilities so close to t.
 
         The gap of t = 1/2 is more than 64 u, so that the largest of several outputs has the largest probability, too:
-        each is off by 16 u + 2 u d relative to itself, where d is how far its output is below the largest one.
+        each is off by 16 u + 2 u d relative to itself, where d is how far its output is below the largest one,
+        and by what is the same for all of them.
         """
         kind = np.finfo(dtype)
         unit = float(kind.eps) / 2

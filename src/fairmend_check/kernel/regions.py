@@ -219,8 +219,8 @@ def prove(cover: Cover, X: Array, first: int = 0, least: float = np.inf) -> Prov
     A neighbourhood is covered in up to three ways: by its points (`_prove_points`), by boxes, and again by boxes with
     single whole numbers. Each way keeps a pair of numbers for an input, a margin and an excess over the error of
     inference: the least of those of *all* boxes of that way, +inf before the first box and -inf where nothing is
-    proven. So either way is a proof by itself, and the better one counts. ``hopeless`` are inputs of whose neighbours
-    one surely has another class, and ``done`` those whose points are all known: for these no other way is tried.
+    proven. So either way is a proof by itself, and the better one counts. ``hopeless`` are inputs with a neighbour
+    that surely has another class, and ``done`` those whose points are all known: for these no other way is tried.
     """
     threshold = Threshold.of(cover.spec.threshold, cover.model.dtype, cover.model.slack)
     classes = _classes(cover.model, threshold, X)

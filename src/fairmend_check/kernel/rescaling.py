@@ -60,8 +60,9 @@ class Rescaling:
     def of(steps: Sequence[Scaling | Clip], dtype: str, *, both: bool = False) -> Rescaling:
         """Return what these steps make of a probability; refuse steps that do not rise.
 
-        And steps on which numbers become so large, or small, that a program may lose them: factors 2^-149 and 2^149
-        make 1 in exact arithmetic, and leave nothing of a probability in float32. Programs may join factors, too.
+        It also refuses steps on which numbers become so large, or so small, that a program may lose them: factors
+        2^-149 and 2^149 make 1 in exact arithmetic, and leave nothing of a probability in float32. Programs may join
+        factors, too.
         """
         unit, tiny = float(np.finfo(dtype).eps) / 2, float(np.finfo(dtype).tiny)
         low, span, least, most, error = 0.0, 1.0, 0.0, 1.0, unit if both else 0.0

@@ -1,4 +1,4 @@
-"""Functions made of straight pieces: ReLU and its kin, clip, and the hard sigmoid."""
+"""Functions made of straight pieces: ReLU and functions like it, clip, and the hard sigmoid."""
 
 from __future__ import annotations
 

@@ -339,7 +339,7 @@ def _reduced(call: LayerCall) -> Tensor:
     over = sorted({call.along(tensor, axis, f"is over axis {axis} of {tensor.shape()}") for axis in named})
     keep = bool(call.get("keepdims"))
     if len(over) < len(named) or (len(tensor.row) == len(over) and not keep):
-        raise call.refuse(f"is over the axes {str(given)[:80]} of {tensor.shape()}, and keeps none")
+        raise call.refuse(f"is over the axes {str(given)[:80]} of {tensor.shape()}, and leaves none")
     if kind in ("Max", "Min"):
         return call.largest(tensor, over, smallest=kind == "Min", keep=keep)
     if kind == "Logsumexp":

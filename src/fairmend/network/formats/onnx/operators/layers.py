@@ -51,8 +51,8 @@ def _matmul(at: At) -> Result:
     weight, x = at.required(side), at.read(1 - side)
     if weight.ndim < 2:
         raise at.refuse(
-            "multiplies by a vector, which ONNX Runtime up to 1.31 computes otherwise after a Transpose; write it as a "
-            "matrix of one column"
+            "multiplies by a vector, which ONNX Runtime up to 1.31 computes differently after a Transpose; write it as "
+            "a matrix of one column"
         )
     if side == 0:
         _check_matrices(at, x, weight, -2)
