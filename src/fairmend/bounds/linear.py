@@ -138,15 +138,14 @@ class _Graph:
             if numbers is not None:
                 self.numbers[i] = numbers
             self._find_exact(i, node.operation, node.sources)
-        self.planar = any(isinstance(node.operation, PLANAR) for node in self.nodes)
         self.wide = (
-            not self.hulls and not self.planar and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
+            not self.hulls and not network.multiplies and takes_symbols(network, boxes.rows.shape[1], boxes.rows.device)
         )
         self._symbols: Symbols | None = None
         if self.wide:
             self._symbols = Symbols(network.nodes, self.exact, self.numbers, self.parameters, boxes.first)
         self._stacked: Stacked | None = None
-        if _stacks(boxes.first.device) and not self.planar:
+        if _stacks(boxes.first.device) and not network.multiplies:
             known = {**self.exact, **self.hulls}
             self._stacked = Stacked(
                 self.nodes, self.widths, known, self.lines, self.numbers, self.parameters, boxes.first

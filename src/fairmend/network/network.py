@@ -30,6 +30,7 @@ from fairmend.network.decision import (
 from fairmend.network.form import Form
 from fairmend.network.graph import Node, chain_nodes, describe, is_chain, node_widths, read_columns
 from fairmend.network.operations import Activation, Affine, Lookup, Operation, StoredLayer
+from fairmend.network.operations.products import PLANAR
 from fairmend.network.rescaling import Rescaling
 
 if TYPE_CHECKING:
@@ -139,6 +140,11 @@ class Network(Decides):
     def is_chain(self) -> bool:
         """Whether the network is affine, activation, affine, …, affine."""
         return is_chain(self.nodes)
+
+    @cached_property
+    def multiplies(self) -> bool:
+        """Whether nodes are multiplied, in products, softmax or normalisation: bounds of these are planes."""
+        return any(isinstance(node.operation, PLANAR) for node in self.nodes)
 
     @cached_property
     def affines(self) -> tuple[Affine, ...]:

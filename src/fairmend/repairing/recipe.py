@@ -21,7 +21,6 @@ from fairmend.base.progress import Progress
 from fairmend.models.repaired import RepairedModel
 from fairmend.network import Network
 from fairmend.network.input_columns import fix_columns, in_raw_units, in_units, training_units
-from fairmend.network.operations.products import PLANAR
 from fairmend.prove.proof import Proof, is_large, most_points
 from fairmend.repairing.blind import (
     blind_at_best_reference,
@@ -319,8 +318,9 @@ def _prefers_points(task: RepairTask, network: Network) -> bool:
 
     That is exact, while linear bounds are so wide behind a normalisation that the network may become constant.
     """
-    multiplies = any(isinstance(node.operation, PLANAR) for node in network.nodes)
-    return multiplies and "features" not in task.head_options.given and task.spec.finite and _has_few_points(task)
+    return (
+        network.multiplies and "features" not in task.head_options.given and task.spec.finite and _has_few_points(task)
+    )
 
 
 def _has_few_points(task: RepairTask) -> bool:

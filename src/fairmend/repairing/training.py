@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from fairmend.base.gpu import CPU
 from fairmend.network import Affine, Network
-from fairmend.network.operations.products import PLANAR
 from fairmend.network.operations.ties import Tie
 from fairmend.spec.neighbourhoods import Regions
 
@@ -281,8 +280,7 @@ def step_entries(network: Network, bounds: str) -> int:
 
     Where nodes are multiplied, so has every pair of nodes: tokens have more scores of attention than layers have units.
     """
-    multiplies = any(isinstance(node.operation, PLANAR) for node in network.nodes)
-    widths = network.widths[1:] if multiplies else [network.widths[i] for i in network.affine_nodes[:-1]]
+    widths = network.widths[1:] if network.multiplies else [network.widths[i] for i in network.affine_nodes[:-1]]
     if bounds == "interval":
         return _COPIES * (network.inputs + sum(widths))
     pairs = (sum(widths) ** 2 - sum(width**2 for width in widths)) // 2
