@@ -46,14 +46,28 @@ def gamma(n: int) -> float:
     return n * U / (1 - n * U) * GENEROUS
 
 
+# As arrays, because operations take longer with numbers of Python.
+_HALF: Array = np.array(U * (1 + 2 * U))
+_LEAST: Array = np.array(2.0**-1022)
+_LARGEST: Array = np.array(np.finfo(np.float64).max)
+_INFINITE: Array = np.array(np.inf)
+
+
 def down(values: Array) -> Array:
-    """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf."""
-    return np.fmax(np.nextafter(values, -np.inf), -np.inf)
+    """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf.
+
+    What is a bit more than half a unit in the last place below a number is rounded to the next one (Rump et al.,
+    Computing predecessor and successor in rounding to nearest, 2009). This takes less time than `np.nextafter`. Numbers
+    below 2^-960, where half a unit may be flushed to zero, become up to 2^-1021 less, and infinity becomes finite.
+    """
+    values = np.minimum(values, _LARGEST)
+    return np.fmax(values - (np.abs(values) * _HALF + _LEAST), -_INFINITE)
 
 
 def up(values: Array) -> Array:
-    """Return the next number above; nan becomes inf."""
-    return np.fmin(np.nextafter(values, np.inf), np.inf)
+    """Return the next number above, as `down` does; nan becomes inf."""
+    values = np.maximum(values, -_LARGEST)
+    return np.fmin(values + (np.abs(values) * _HALF + _LEAST), _INFINITE)
 
 
 def power_below(values: Array) -> Array:
