@@ -44,9 +44,11 @@ def test_the_next_numbers_are_those_of_the_library():
         np.testing.assert_array_equal(found[large], wanted[large])
         assert (found >= wanted).all()
         assert (found - wanted <= 2.0**-1021).all()
-    assert (down(np.array([np.nan, -np.inf])) == -np.inf).all()
-    assert (up(np.array([np.nan, np.inf])) == np.inf).all()
-    assert up(np.array(-np.inf)) == -down(np.array(np.inf)) < -1.797e308
+    for count in (1, 1000):
+        assert (down(np.array([np.nan, -np.inf] * count)) == -np.inf).all()
+        assert (up(np.array([np.nan, np.inf] * count)) == np.inf).all()
+        assert (up(np.array([-np.inf] * count)) == -down(np.array([np.inf] * count))).all()
+        assert (down(np.array([np.inf] * count)) > 1.797e308).all()
 
 
 def test_balls_hold_their_intervals():
