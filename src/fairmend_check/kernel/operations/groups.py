@@ -485,7 +485,8 @@ class Normalise(Grouped):
         split, straight = found.swapaxes(1, 2), each * planes.slope
         np.matmul(rows, planes.by, out=split)
         split[:, :, :forms] += straight
-        split[:, :, forms:] -= straight[:, :, : split.shape[2] - forms]
+        if len(signs) == 2:
+            split[:, :, forms:] -= straight
         return found.reshape(len(found), -1, groups * n)
 
     def slopes(self, reads: Sequence[Interval]) -> Slopes:
