@@ -115,7 +115,7 @@ def main() -> int:
     mean = np.mean(gains, axis=0)
     printed.add_section()
     printed.add_row("mean", "", "", *(" / ".join(f"{value:+.2f}" for value in each) for each in mean))
-    Console(width=max(Console().width, 150)).print(printed)
+    Console(width=max(Console().width, 160)).print(printed)
     return 0
 
 
