@@ -21,9 +21,15 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
 from fairmend.base.thresholds import open_threshold_classifier
-from fairmend.models.known_values import Known, as_fitted, has_whole_categories, known_values
+from fairmend.models.known_values import (
+    DataValues,
+    Known,
+    all_categories,
+    has_whole_categories,
+    known_values,
+)
+from fairmend.models.people_runner import PeopleRunner, people_of
 from fairmend.models.ports import InputSignature, Port, spelled_alike
-from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -50,7 +56,7 @@ def is_estimator(source: Any) -> bool:
     return not isinstance(source, type) and callable(getattr(source, "predict", None))
 
 
-class EstimatorRunner(Runner):
+class EstimatorRunner(PeopleRunner):
     """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
 
     batch = 65_536
@@ -76,14 +82,45 @@ class EstimatorRunner(Runner):
         self.threshold = None if decided is None else decided.threshold
         self.ties_are_first = decided is None and self._classes is not None
         self._names = fitted_names(estimator)
-        self._known = known_values(estimator, self._names)
+        self.fitted, self.data = known_values(estimator, self._names), DataValues()
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
         self._takes(spec)
+        self._require_codes(spec)
+        self._require_no_scale(spec)
         if self._names is None and self.width not in (None, spec.width):
             spec.require_inputs(self.width, self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
+
+    def _require_codes(self, spec: Spec) -> None:
+        """Refuse a feature whose categories the estimator knows, but of which a matrix without names holds codes."""
+        if self._names is not None:
+            return
+        known = [set(map(as_text, each.tolist())) for each in all_categories(self._estimator)]
+        for feature in spec.features:
+            texts = set(feature.categories or ())
+            if not texts or feature.one_hot:
+                continue
+            codes = set(map(as_text, feature.encode(np.arange(len(texts), dtype=np.float64))[:, 0].tolist()))
+            mixed = any(texts <= each and codes != each for each in known)
+            if codes != texts and (mixed or (self.width is None and has_whole_categories(feature))):
+                what = "knows" if mixed else "does not show its columns, and may know"
+                raise FairmendError(
+                    f'{self.name} {what} {listed(sorted(texts))} in "{feature.name}", and gets their codes in a matrix '
+                    "without names. Fit it on a data frame, or give a function of people: "
+                    'load_model(model.predict_proba, takes="people")'
+                )
+
+    def _require_no_scale(self, spec: Spec) -> None:
+        """Refuse a model fitted on columns with the names of scaled features: are its numbers scaled, or the user's?"""
+        scaled = [feature.name for feature in spec.features if feature.scale is not None]
+        if scaled and not has_steps(self._estimator) and self.takes_people(spec):
+            raise FairmendError(
+                f'{self.name} was fitted on a column "{scaled[0]}", and the spec scales it. If the model reads the '
+                "values of your data, remove the scale; if it reads scaled ones, give a function of encoded rows: "
+                "load_model(model.predict_proba)"
+            )
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
@@ -139,13 +176,13 @@ class EstimatorRunner(Runner):
         """The estimator itself."""
         return self._estimator
 
-    def known_of(self, spec: Spec) -> Known:
+    def fitted_of(self, spec: Spec) -> Known:
         """Return the values that its encoders know, and the categories of pandas that a LightGBM was fitted on."""
         held = getattr(getattr(self._estimator, "booster_", None), "pandas_categorical", None) or ()
         features = columns_of(self._estimator, spec)
         texts = [f.name for f in features if f.categories and not has_whole_categories(f)]
         own = zip(texts, held, strict=True) if len(texts) == len(held) else ()
-        return {**self._known, **{name: [np.array(each, dtype=object)] for name, each in own}}
+        return {**self.fitted, **{name: [np.array(each, dtype=object)] for name, each in own}}
 
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
@@ -153,7 +190,7 @@ class EstimatorRunner(Runner):
         if names is None:
             return lambda X: X.copy()
         if self.takes_people(spec):
-            return lambda X: people_of(spec, X, self.known_of(spec))[
+            return lambda X: people_of(spec, X, self.known_of(spec), self.data)[
                 [f.name for f in columns_of(self._estimator, spec)]
             ]
         for columns in (spec.column_names, _dummy_names(spec)):
@@ -163,6 +200,15 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def has_steps(estimator: Any) -> bool:
+    """Return whether there are steps before the model at the end: of a pipeline, or of one in a search or the like."""
+    steps = getattr(estimator, "steps", None)
+    if isinstance(steps, list):
+        return not all(_is_nothing(step) for _, step in steps[:-1]) or has_steps(steps[-1][1])
+    inner = getattr(estimator, "best_estimator_", getattr(estimator, "estimator", None))
+    return inner is not None and not isinstance(estimator, type) and has_steps(inner)
 
 
 def _decider(estimator: Any) -> Any:
@@ -187,15 +233,6 @@ def columns_of(estimator: Any, spec: Spec) -> list[Feature]:
     names = fitted_names(estimator) or ()
     found = spelled_alike(names, [f.name for f in spec.features]) if len(names) == len(spec.features) else []
     return [spec.feature(name) for name in found]
-
-
-def people_of(spec: Spec, X: FloatArray, known: Known) -> pd.DataFrame:
-    """Return rows as people with the user's own values; of categories, those that a pipeline knows."""
-    frame = spec.decode(X)
-    for feature in spec.features:
-        if feature.categories:
-            frame[feature.name] = as_fitted(feature, known)[spec.values_of(feature, X).astype(np.int64)]
-    return frame
 
 
 def _with_categories(people: Any) -> Any:
@@ -231,7 +268,16 @@ def fitted_names(estimator: Any) -> tuple[str, ...] | None:
         if names is not None and not callable(names):
             found = tuple(map(str, names))
             return None if not found or all(map(_AUTOMATIC.fullmatch, found)) else found
-    return None
+    steps = getattr(estimator, "steps", None)  # a pipeline has the names of its first step, and none of "passthrough"
+    if not isinstance(steps, list):
+        return None
+    first = next((step for _, step in steps if not _is_nothing(step)), None)
+    return fitted_names(first) if steps and _is_nothing(steps[0][1]) else None
+
+
+def _is_nothing(step: Any) -> bool:
+    """Return whether a step of a pipeline leaves everything as it is."""
+    return step is None or (isinstance(step, str) and step == "passthrough")
 
 
 def _has(estimator: Any, method: str) -> bool:

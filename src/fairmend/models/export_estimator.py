@@ -13,8 +13,9 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import first_line
-from fairmend.models.estimator import columns_of, last_step, people_of
-from fairmend.models.known_values import has_whole_categories
+from fairmend.models.estimator import columns_of, last_step
+from fairmend.models.known_values import DataValues, has_whole_categories
+from fairmend.models.people_runner import people_of
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -102,7 +103,7 @@ def _behind_columns(estimator: Any, spec: Spec) -> Any:
     matrix = ColumnTransformer(
         [(f.name, codes.get(f.name, "passthrough"), [f.name]) for f in features], sparse_threshold=0
     )
-    matrix.fit(people_of(spec, spec.sample_inputs(2, np.random.default_rng(0), np.float64), {}))
+    matrix.fit(people_of(spec, spec.sample_inputs(2, np.random.default_rng(0), np.float64), {}, DataValues()))
     return Pipeline([("columns", matrix), ("model", _without_names(estimator))])
 
 

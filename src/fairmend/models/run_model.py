@@ -14,10 +14,10 @@ import hashlib
 import logging
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,9 @@ from fairmend.network.decision import (
 from fairmend.network.model import scores_of
 from fairmend.network.rescaling import PROBABILITY
 from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KINDS = ("logit", "probability", "number")
 """What the outputs of a model are: logits, probabilities, or the number that a regression model predicts."""
@@ -98,6 +101,14 @@ class Runner(ABC):
     def takes_people(self, spec: Spec) -> bool:
         """Return whether the model gets the user's own values, which its runner makes of the rows of a spec."""
         return False
+
+    def with_data(self, spec: Spec, frames: Iterable[pd.DataFrame]) -> Runner:
+        """Return the runner that gives a model the values as they are in data, if it gets the user's own values."""
+        return self
+
+    def require_values(self, spec: Spec, frame: pd.DataFrame) -> None:
+        """Refuse data with values that a model which gets the user's own values would get as others."""
+        return
 
     def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
         """Return what the outputs are, if running rows X tells more than the model itself."""
@@ -206,13 +217,16 @@ class RunModel(Decides):
             )
         return self.spec
 
-    def bind(self, spec: Spec) -> RunModel:
+    def bind(self, spec: Spec, frames: Iterable[pd.DataFrame] = ()) -> RunModel:
         """Return the model for rows of a spec, tried on some; refuse one that does not fit, or is no function of a row.
 
         It must give finite scores of one shape, the same in a second run and in another batch, and leave its input as
-        it is. A few of these rows run with every later batch, so that scores which change later are refused, too.
+        it is. A few of these rows run with every later batch, so that scores which change later are refused, too. A
+        model that gets the user's own values gets them as they are in the ``frames``.
         """
-        if self.spec is spec:
+        frames = list(frames)
+        runner = self.runner.with_data(spec, frames) if frames else self.runner
+        if self.spec is spec and runner is self.runner:
             return self
         if spec.score_range != PROBABILITY:
             raise FairmendError(
@@ -226,10 +240,14 @@ class RunModel(Decides):
                 f"threshold = {own:g} in [label], or give the classifier inside of it"
             )
         bound = copy(self)
-        bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
+        bound.runner, bound.spec, bound.ports, bound.threshold = runner, spec, runner.ports(spec), spec.threshold
         bound._watched = None
         bound._probe()
         return bound
+
+    def require_values(self, frame: pd.DataFrame) -> None:
+        """Refuse data with values that the model would get as others."""
+        self.runner.require_values(self._bound, frame)
 
     def at_threshold(self, threshold: float) -> RunModel:
         """Return the model with another threshold."""

@@ -97,7 +97,7 @@ def certify(
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
-    network = model_of_spec(net, spec)
+    network = model_of_spec(net, spec, X)
     if engine not in _ENGINES:
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:

@@ -144,7 +144,7 @@ def repair(
     deadline = Deadline(time_limit)
     if method == "prof-concrete":
         head = replace(head, features="box")
-    network = model_of_spec(net, spec)
+    network = model_of_spec(net, spec, X_repair, X_cal, X_unlabelled)
     require_method(method, network, spec, bool(keep_form))
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
     task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))

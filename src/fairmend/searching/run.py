@@ -88,7 +88,7 @@ def search(
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total; if there are several
         batches, with "search", the number of seeds done and the number of seeds.
     """
-    model = model_of_spec(net, spec)
+    model = model_of_spec(net, spec, X)
     started = time.perf_counter()
     require_tester(method, model)
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
