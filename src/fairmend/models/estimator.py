@@ -168,8 +168,8 @@ class EstimatorRunner(PeopleRunner):
             from fairmend.models.module import ModuleRunner
 
             return ModuleRunner(module).exports(spec, ports)
-        people = self.takes_people(spec)
-        return [partial(export_estimator, self._estimator, spec, people, each) for each in precisions(self._estimator)]
+        known = self.fitted_of(spec) if self.takes_people(spec) else None
+        return [partial(export_estimator, self._estimator, spec, known, each) for each in precisions(self._estimator)]
 
     @property
     def estimator(self) -> Any:

@@ -69,11 +69,11 @@ class DataValues:
 
 
 def _different(column: pd.Series[Any]) -> NDArray[Any]:
-    """Return the different values of a column: numbers and truth values as such, others as objects."""
+    """Return the different values of a column, missing ones included; not all of one kind are objects."""
     try:
-        values = column.dropna().drop_duplicates().tolist()
+        values = column.drop_duplicates().tolist()
     except TypeError:  # lists and the like, which have no hash
-        values = column.dropna().tolist()
+        values = column.tolist()
     kinds = {type(value) for value in values}
     if kinds and (kinds <= {int, float} or kinds == {bool}):
         return np.array(values)

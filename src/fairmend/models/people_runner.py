@@ -14,6 +14,7 @@ from fairmend.base.text import as_text, shown
 from fairmend.models.known_values import DataValues, Known, as_fitted
 from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
+from fairmend.spec.draft.steps import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ class PeopleRunner(Runner):
         for name, (values,) in DataValues.of(spec, [frame], self.fitted_of(spec)).values.items():
             feature = spec.feature(name)
             given = dict(zip(feature.categories or (), as_fitted(feature, self.known_of(spec)).tolist(), strict=True))
-            for value in values.tolist():
+            for value in (each for each in values.tolist() if not is_missing(each)):
                 got = given.get(as_text(value), value)
                 if got != value or isinstance(got, str) != isinstance(value, str):
                     raise FairmendError(
