@@ -40,7 +40,7 @@ from fairmend.base.text import as_text
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
-from fairmend.prove.fit import model_condition, model_of_spec
+from fairmend.prove.fit import model_condition, model_of_spec, require_stable
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -152,6 +152,7 @@ def audit(
         else:
             audit_reading(job, first, chain([start], blocks), np.random.default_rng(seed), tally, engine, kept)
             inputs.take(first.notes(), 0)
+    require_stable(network)
     _logger.info(
         "audit: %d of %d treated unequally, %d unknown, %d scores computed",
         *(tally.count, tally.total, tally.unknown, tally.evaluations),

@@ -26,6 +26,7 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import InputSignature, Port
+from fairmend.models.scored_again import ScoredRows
 from fairmend.network import Network
 from fairmend.network.decision import (
     DEFAULT_THRESHOLD,
@@ -171,6 +172,7 @@ class RunModel(Decides):
         self.outputs = self.columns = 0
         self.closing = "none"
         self._watched: tuple[FloatArray, Floats] | None = None  # rows that run with every batch, and their scores
+        self._scored: ScoredRows | None = None
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
 
@@ -221,8 +223,9 @@ class RunModel(Decides):
         """Return the model for rows of a spec, tried on some; refuse one that does not fit, or is no function of a row.
 
         It must give finite scores of one shape, the same in a second run and in another batch, and leave its input as
-        it is. A few of these rows run with every later batch, so that scores which change later are refused, too. A
-        model that gets the user's own values gets them as they are in the ``frames``.
+        it is. A few of these rows run with every later batch. All of them, and a sample of others, are scored again
+        now and then, and at the end of a command, so that scores which change later are refused, too. A model that
+        gets the user's own values gets them as they are in the ``frames``.
         """
         frames = list(frames)
         runner = self.runner.with_data(spec, frames) if frames else self.runner
@@ -241,7 +244,7 @@ class RunModel(Decides):
             )
         bound = copy(self)
         bound.runner, bound.spec, bound.ports, bound.threshold = runner, spec, runner.ports(spec), spec.threshold
-        bound._watched = None
+        bound._watched = bound._scored = None
         bound._probe()
         return bound
 
@@ -269,7 +272,7 @@ class RunModel(Decides):
             raise FairmendError(f"X has shape {rows.shape}; it must be (rows, {self.inputs})")
         different, place = _different_rows(rows)
         parts = [
-            self._scores(self._run(different[start : start + self.runner.batch]))
+            self._scores(self._run_and_keep(different[start : start + self.runner.batch]))
             for start in range(0, len(different), self.runner.batch)
         ]
         scores = np.concatenate(parts) if parts else np.zeros((0,) if self.outputs == 1 else (0, self.outputs))
@@ -279,6 +282,23 @@ class RunModel(Decides):
         """Return the probability of class 1 (rows,), or of every class (rows, N), of logits."""
         shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
+
+    def require_stable(self) -> None:
+        """Score people again who were scored before; refuse a model that gives them other scores now."""
+        if self._scored is None:
+            return
+        X, before = self._scored.shuffled()
+        again = np.concatenate(
+            [self._run(X[start : start + self.runner.batch]) for start in range(0, len(X), self.runner.batch)]
+        )
+        self._require_same(before, again, f"{self.runner.name} is not deterministic: scored again, the same people get")
+
+    def _run_and_keep(self, X: FloatArray) -> Floats:
+        """Return what the model gives for rows X, of which some are kept, and scored again now and then."""
+        found = self._run(X)
+        if self._scored is not None and self._scored.add(X, found):
+            self.require_stable()
+        return found
 
     def _run(self, X: FloatArray) -> Floats:
         """Return what the model gives for rows X, float64 (rows, outputs)."""
@@ -345,6 +365,7 @@ class RunModel(Decides):
             first[: 3 * _FEW], few, f"{name} scores people by who else is in the batch: in another, they get"
         )
         self._watched = kept[:_WATCHED], first[:_WATCHED]
+        self._scored = ScoredRows(kept, first)
         self._settle_outputs(first)
         self._scores(first)
         self._require_predictions(kept, first)

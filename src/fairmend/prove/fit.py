@@ -85,6 +85,12 @@ def model_of_spec(source: ModelSource, spec: Spec, *data: Any) -> Network | RunM
     return network
 
 
+def require_stable(net: Model) -> None:
+    """Refuse a model that is only run if it now gives other scores than before."""
+    if isinstance(net, RunModel):
+        net.require_stable()
+
+
 def require_fit(net: Model, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:
     """Raise an error if the spec does not describe the columns that a network reads."""
     spec.require_inputs(net.inputs, network, spec_name)
