@@ -132,7 +132,7 @@ def all_categories(step: Any) -> list[NDArray[Any]]:
 
 
 def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
-    """Return the value of each category of a feature as the encoders know it; as text, or whole number, without one."""
+    """Return the value of each category of a feature as the encoders know it; without one as a table reads it."""
     names = feature.categories or ()
     values: dict[str, Any] = {}
     for each in known.get(feature.name, ()):
@@ -150,8 +150,7 @@ def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
             f"{', '.join(list(values)[:5])}"
         )
     if not values:
-        texts = np.array(names, dtype=object)
-        return texts.astype(np.int64) if has_whole_categories(feature) else texts
+        return _as_a_table_reads(feature)
     numbers = all(each.dtype.kind in "iuf" for each in known[feature.name])
     made = [values[name] if name in values else _number(name) if numbers else name for name in names]
     kept = all(each.dtype.kind in "biuf" for each in known[feature.name]) and not any(isinstance(v, str) for v in made)
@@ -166,6 +165,18 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _as_a_table_reads(feature: Feature) -> NDArray[Any]:
+    """Return categories as pandas reads them from a table in text: whole numbers, numbers, truth values, or text."""
+    names = feature.categories or ()
+    if has_whole_categories(feature):
+        return np.array(names, dtype=object).astype(np.int64)
+    if set(names) <= {"True", "False"}:
+        return np.array([name == "True" for name in names])
+    numbers = [_number(name) for name in names]
+    plain = all(isinstance(each, float) and as_text(each) == name for each, name in zip(numbers, names, strict=True))
+    return np.array(numbers) if plain else np.array(names, dtype=object)
 
 
 def has_whole_categories(feature: Feature) -> bool:
