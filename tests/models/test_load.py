@@ -431,3 +431,11 @@ def _two(sex, income):
             Feature("income", "integer", range=(0, 100_000), scale=income),
         ]
     )
+
+
+def test_a_function_that_exits_is_refused_in_one_line():
+    def leave(X):
+        raise SystemExit(0)
+
+    with pytest.raises(FairmendError, match="fails on 128 rows: SystemExit: 0"):
+        load_model(leave, spec=Spec([Feature("sex", "integer", range=(0, 1), protected=True)]))

@@ -70,10 +70,11 @@ class DataValues:
 
 def _different(column: pd.Series[Any]) -> NDArray[Any]:
     """Return the different values of a column, missing ones included; not all of one kind are objects."""
+    values = column.tolist() if column.dtype == object else column.drop_duplicates().tolist()
     try:
-        values = column.drop_duplicates().tolist()
-    except TypeError:  # lists and the like, which have no hash
-        values = column.tolist()
+        values = list({(type(value), None if is_missing(value) else value): value for value in values}.values())
+    except TypeError as error:  # lists and the like
+        raise FairmendError(f'column "{column.name}": {error}. Its values must be texts or numbers.') from error
     kinds = {type(value) for value in values}
     if kinds and (kinds <= {int, float} or kinds == {bool}):
         return np.array(values)

@@ -309,7 +309,7 @@ class RunModel(Decides):
             given = self.runner.run(self._bound, self.ports, X)
         except FairmendError:
             raise
-        except Exception as error:  # whatever the user's model raises
+        except (Exception, SystemExit) as error:  # whatever the user's model raises
             raise FairmendError(
                 f"{name} fails on {len(X)} rows: {type(error).__name__}: {first_line(error)}"
             ) from error
