@@ -123,7 +123,7 @@ def test_values_in_a_stream_that_the_model_would_get_as_others_are_refused():
         if same:
             assert fairmend.audit(model, spec_of(pair), iter([X])).count == len(X)
             continue
-        with pytest.raises(FairmendError, match='the data has .* in "sex", and the model would get'):
+        with pytest.raises(FairmendError, match=r'the data has .* in "sex", and the model would get'):
             fairmend.audit(model, spec_of(pair), iter([X]))
 
 
