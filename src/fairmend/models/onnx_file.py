@@ -174,7 +174,7 @@ class OnnxRunner(Runner):
             X = np.concatenate([X, np.repeat(X[:1], self._fixed - rows, axis=0)])
         fed = {port.name: port.values(spec, X) for port in ports}
         (found,) = self._session.run([self._output], fed)
-        scores = _from_maps(found) if isinstance(found, list) else np.asarray(found)
+        scores = _from_maps(found, self.labels) if isinstance(found, list) else np.asarray(found)
         while scores.ndim > 2 and scores.shape[-1] == 1:
             scores = scores[..., 0]
         return scores[:rows] if scores.ndim and len(scores) == len(X) else scores  # another length is refused
@@ -285,6 +285,11 @@ def _class_labels(node: Any) -> tuple[str, ...]:
     return ()
 
 
-def _from_maps(found: Sequence[Mapping[Any, float]]) -> NDArray[Any]:
-    """Return maps from labels to probabilities as (rows, classes), in the order of their keys."""
-    return np.array([list(each.values()) for each in found], dtype=np.float32)
+def _from_maps(found: Sequence[Mapping[Any, float]], labels: Sequence[str]) -> NDArray[Any]:
+    """Return maps from labels to probabilities as (rows, classes), in the order of the graph's labels.
+
+    ONNX Runtime gives them in the order of the alphabet, or of numbers.
+    """
+    keys = {as_text(key): key for key in found[0]}
+    order = [keys[label] for label in labels] if set(labels) == set(keys) else list(keys.values())
+    return np.array([[each[key] for key in order] for each in found], dtype=np.float32)
