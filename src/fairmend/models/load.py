@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, listed
 from fairmend.models.ports import unscaled
-from fairmend.models.run_model import RunModel, Runner
+from fairmend.models.run_model import RunModel, Runner, order_of_classes
 from fairmend.network import Activation, Network, NetworkSource, load_network
 from fairmend.network.formats.mlflow import model_file
 from fairmend.network.formats.sklearn import steps_before
@@ -80,6 +81,8 @@ def load_with_data(
     else:
         source = model_file(source) if isinstance(source, str | PathLike) else source
         model = _load(source, activation, outputs, output, takes, spec)
+    if spec is not None and isinstance(model, Network):
+        _require_order_of_classes(source, spec)
     return _of_spec(model, spec, frames) if spec is not None and isinstance(model, RunModel) else model
 
 
@@ -158,6 +161,23 @@ def _example(module: Any, spec: Spec) -> Any:
         return None
     X = spec.sample_inputs(2, np.random.default_rng(0), np.dtype(np.float32))
     return tuple(runner.tensors(spec, ports, X).values())
+
+
+def _require_order_of_classes(source: Any, spec: Spec) -> None:
+    """Refuse an estimator that is read as a network, and whose classes the spec has in another order."""
+    classes = getattr(source, "classes_", None)
+    if classes is None or np.ndim(classes) != 1:
+        return
+    labels = tuple(as_text(each) for each in np.asarray(classes).tolist())
+    if order_of_classes(spec, labels, len(labels)) is None:
+        return
+    if spec.classes:
+        way_out = f"list classes in [label] as {listed([str(each) for each in labels])}"
+    else:
+        way_out = f'set positive = "{labels[1]}" in [label], and favourable = "{labels[0]}" if that is the good one'
+    raise FairmendError(
+        f"{type(source).__name__} has the classes {listed(labels)}, in this order, and the spec has another: {way_out}"
+    )
 
 
 def _of_spec(model: RunModel, spec: Spec, frames: Sequence[pd.DataFrame]) -> Network | RunModel:

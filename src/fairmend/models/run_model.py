@@ -432,8 +432,8 @@ class RunModel(Decides):
         self.outputs = 1 if given == 2 and not spec.regression else given
         self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
-        labels = self.runner.labels
-        self._order = _order_of_classes(spec, labels, given)
+        labels = in_words_of(spec, self.runner.labels)
+        self._order = order_of_classes(spec, labels, given)
         positive = None if spec.label is None else spec.label.positive
         self._flipped = given == 1 and len(labels) == 2 and positive == labels[0]
         spec.require_outputs(given if given > 1 else 2 if spec.classes else given, name)
@@ -506,10 +506,17 @@ def _logits_of_classes(p: Floats) -> Floats:
     return np.asarray(logits)
 
 
-def _order_of_classes(spec: Spec, labels: tuple[str, ...], outputs: int) -> Ints | None:
+def in_words_of(spec: Spec, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a model's classes; 0 and 1 are truth values if the spec has these: converters write so."""
+    said = spec.classes or (() if spec.label is None else (str(spec.label.positive),))
+    return ("False", "True") if labels == ("0", "1") and set(said) & {"False", "True"} else labels
+
+
+def order_of_classes(spec: Spec, labels: tuple[str, ...], outputs: int) -> Ints | None:
     """Return the model's outputs in the order of the spec's classes; None if that is their own, or not known."""
     if len(labels) != outputs or outputs < 2 or spec.label is None:
         return None
+    labels = in_words_of(spec, labels)
     if spec.classes:
         wanted: tuple[str, ...] = spec.classes
         if set(wanted) != set(labels):
