@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassif
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -131,3 +132,28 @@ def test_a_threshold_is_about_the_positive_class_wherever_the_model_has_it(class
     assert fairmend.audit(regression, spec, X).count > 0
     with pytest.raises(FairmendError, match="in this order, and the spec has another: set positive"):
         fairmend.audit(regression, Spec(features, Label("y", str(classes[0]), threshold=threshold)), X)
+
+
+def test_a_support_vector_machine_of_three_classes_is_taken_at_its_word_where_votes_are_tied():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 400), rng.normal(0, 1, (400, 2)).round(1)])
+    y = np.array(["a", "b", "c"])[np.digitize(X.sum(axis=1) + rng.normal(0, 1, 400), [-0.3, 0.8])]
+    model = SVC(C=0.1).fit(X, y)
+    scores = model.decision_function(X)
+    assert (model.classes_[scores.argmax(axis=1)] != model.predict(X)).any()
+    sex = Feature("sex", "integer", range=(0, 1), protected=True)
+    others = [Feature(name, "continuous", range=(-5, 5)) for name in ("x", "z")]
+    spec = Spec([sex, *others], Label("y", classes=("a", "b", "c")))
+    other = np.column_stack([1 - X[:, 0], X[:, 1:]])
+    assert fairmend.audit(model, spec, X).count == (model.predict(X) != model.predict(other)).sum() > 0
+
+
+def test_a_file_with_the_classes_in_another_order_is_refused(tmp_path):
+    X, y = data(("bad", "good"))
+    network = MLPClassifier((3,), max_iter=2000, random_state=0).fit(X, y)
+    made = pytest.importorskip("skl2onnx").to_onnx(network, X[:1].astype(np.float32), options={"zipmap": False})
+    (tmp_path / "network.onnx").write_bytes(made.SerializeToString())
+    assert fairmend.audit(tmp_path / "network.onnx", spec_at(0.7, "good"), X).exact
+    for source in (network, tmp_path / "network.onnx"):
+        with pytest.raises(FairmendError, match=r'has the classes bad and good.*set positive = "good"'):
+            fairmend.audit(source, spec_at(0.7, "bad"), X)

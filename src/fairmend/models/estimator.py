@@ -70,9 +70,10 @@ class EstimatorRunner(PeopleRunner):
         last = last_step(estimator)
         single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
-        self._method = next(name for name in _METHODS if _has(estimator, name))
         classes = getattr(estimator, "classes_", None)
         self._classes = None if classes is None or np.ndim(classes) != 1 else np.asarray(classes)
+        methods = _METHODS[2:] if self._classes is not None and _votes(last, len(self._classes)) else _METHODS
+        self._method = next(name for name in methods if _has(estimator, name))
         self.labels = () if self._classes is None else tuple(as_text(each) for each in self._classes.tolist())
         decides = self._method == "predict" and self._classes is None
         self.kind = {"predict_proba": "probability", "decision_function": "logit"}.get(
@@ -200,6 +201,13 @@ class EstimatorRunner(PeopleRunner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _votes(model: Any, classes: int) -> bool:
+    """Return whether a model predicts the class with most votes of pairs, which its scores do not say: ties differ."""
+    of_pairs = type(model).__name__ in ("SVC", "NuSVC") and type(model).__module__.startswith("sklearn.")
+    breaks_ties = getattr(model, "break_ties", False)
+    return of_pairs and classes > 2 and not breaks_ties and not _has(model, "predict_proba")
 
 
 def has_steps(estimator: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
 from fairmend.models.ports import unscaled
-from fairmend.models.run_model import RunModel, Runner, order_of_classes
+from fairmend.models.run_model import RunModel, Runner, in_words_of, order_of_classes
 from fairmend.network import Activation, Network, NetworkSource, load_network
 from fairmend.network.formats.mlflow import model_file
 from fairmend.network.formats.sklearn import steps_before
@@ -82,7 +82,7 @@ def load_with_data(
         source = model_file(source) if isinstance(source, str | PathLike) else source
         model = _load(source, activation, outputs, output, takes, spec)
     if spec is not None and isinstance(model, Network):
-        _require_order_of_classes(source, spec)
+        require_order_of_classes(source, spec)
     return _of_spec(model, spec, frames) if spec is not None and isinstance(model, RunModel) else model
 
 
@@ -163,21 +163,31 @@ def _example(module: Any, spec: Spec) -> Any:
     return tuple(runner.tensors(spec, ports, X).values())
 
 
-def _require_order_of_classes(source: Any, spec: Spec) -> None:
-    """Refuse an estimator that is read as a network, and whose classes the spec has in another order."""
-    classes = getattr(source, "classes_", None)
-    if classes is None or np.ndim(classes) != 1:
-        return
-    labels = tuple(as_text(each) for each in np.asarray(classes).tolist())
+def require_order_of_classes(source: Any, spec: Spec) -> None:
+    """Refuse an estimator or ONNX file that is read as a network, if it has the classes of the spec in another order.
+
+    A network has no names of classes: its second one, or those of several outputs in turn, are taken for the spec's.
+    """
+    labels = _class_names(source)
     if order_of_classes(spec, labels, len(labels)) is None:
         return
+    labels = in_words_of(spec, labels)
     if spec.classes:
-        way_out = f"list classes in [label] as {listed([str(each) for each in labels])}"
+        way_out = f"list classes in [label] as {listed(labels)}"
     else:
         way_out = f'set positive = "{labels[1]}" in [label], and favourable = "{labels[0]}" if that is the good one'
-    raise FairmendError(
-        f"{type(source).__name__} has the classes {listed(labels)}, in this order, and the spec has another: {way_out}"
-    )
+    name = Path(source).name if _is_file(source) else type(source).__name__
+    raise FairmendError(f"{name} has the classes {listed(labels)}, in this order, and the spec has another: {way_out}")
+
+
+def _class_names(source: Any) -> tuple[str, ...]:
+    """Return what an ONNX file or an estimator calls its classes."""
+    if _is_onnx(source):
+        from fairmend.models.onnx_file import named_classes
+
+        return named_classes(Path(source))
+    classes = None if _is_file(source) else getattr(source, "classes_", None)
+    return () if classes is None or np.ndim(classes) != 1 else tuple(map(as_text, np.asarray(classes).tolist()))
 
 
 def _of_spec(model: RunModel, spec: Spec, frames: Sequence[pd.DataFrame]) -> Network | RunModel:

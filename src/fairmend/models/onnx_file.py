@@ -247,6 +247,13 @@ def _padded_texts(graph: Any) -> dict[str, str]:
     return {as_text(text): text for text in texts if as_text(text) not in ("", text) and as_text(text) not in texts}
 
 
+def named_classes(path: Path) -> tuple[str, ...]:
+    """Return what an ONNX file calls its classes, in the order of its scores; nothing if it does not say."""
+    graph = _graph(path)
+    found = {labels for each in graph.output if (labels := _labels(graph, each.name))}
+    return found.pop() if len(found) == 1 else ()
+
+
 def _producer(graph: Any, name: str) -> Any:
     """Return the node that computes a value, past nodes that only reshape it."""
     made = {output: node for node in graph.node for output in node.output}
