@@ -408,3 +408,16 @@ def test_thresholds_of_lightgbm_decide_alike_in_float32():
     np.testing.assert_array_equal(x <= np.array(written.floats, np.float32), x <= thresholds)
     nearest = onnx.helper.make_attribute("nodes_values", thresholds.tolist())
     assert (x <= np.array(nearest.floats, np.float32)).sum() > (x <= thresholds).sum()
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), (0, 1), (False, True)])
+def test_a_repaired_file_names_its_classes_where_the_first_one_is_positive(classes, tmp_path):
+    X, y = rows()
+    model = GaussianNB().fit(X, np.array(classes)[y])
+    spec = Spec(list(FEATURES), Label("y", str(classes[0]), threshold=0.7))
+    result = fairmend.repair(model, spec, X[:20], X[20:200], 1 - y[20:200], method="average")
+    assert result.certificate is not None, result.warnings
+    result.network.save(tmp_path / "fair.onnx")
+    again = load_model(tmp_path / "fair.onnx", spec=spec)
+    np.testing.assert_array_equal(again.predict(X), result.network.predict(X))
+    np.testing.assert_array_equal(again.predict(X), result.estimator.predict_proba(X)[:, 0] >= 0.7)

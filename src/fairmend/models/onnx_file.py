@@ -273,13 +273,14 @@ def _labels(graph: Any, output: str) -> tuple[str, ...]:
 
 
 def _looked_up_labels(graph: Any) -> tuple[str, ...]:
-    """Return the labels that a graph looks up by the number of the predicted class, as skl2onnx writes it."""
-    from onnx import numpy_helper
+    """Return the labels that a graph looks up by the number of the predicted class, as skl2onnx and fairmend do."""
+    from onnx import TensorProto, numpy_helper
 
-    constants = {each.name: each for each in graph.initializer}
+    kinds = (TensorProto.INT64, TensorProto.INT32, TensorProto.STRING)
+    constants = {each.name: each for each in graph.initializer if each.data_type in kinds}
     looked_up = (_producer(graph, each.name) for each in graph.output)
     for node in looked_up:
-        if node is not None and node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
+        if node is not None and node.op_type in ("ArrayFeatureExtractor", "Gather") and node.input[0] in constants:
             held = numpy_helper.to_array(constants[node.input[0]]).reshape(-1)
             return tuple(each.decode() if isinstance(each, bytes) else as_text(each) for each in held.tolist())
     return ()
