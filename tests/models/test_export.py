@@ -421,3 +421,18 @@ def test_a_repaired_file_names_its_classes_where_the_first_one_is_positive(class
     again = load_model(tmp_path / "fair.onnx", spec=spec)
     np.testing.assert_array_equal(again.predict(X), result.network.predict(X))
     np.testing.assert_array_equal(again.predict(X), result.estimator.predict_proba(X)[:, 0] >= 0.7)
+
+
+def test_what_the_checker_refuses_gets_no_certificate_and_an_open_width_is_declared(tmp_path):
+    X, y = rows()
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    model = skl2onnx.to_onnx(forest, X[:1], options={"zipmap": False})
+    del model.graph.input[0].type.tensor_type.shape.dim[1:]
+    model.graph.input[0].type.tensor_type.shape.dim.add().dim_param = "columns"
+    onnx.save(model, tmp_path / "open.onnx")
+    repaired_and_checked(load_model(tmp_path / "open.onnx", spec=SPEC), tmp_path)
+    model.metadata_props.add(key="ort_config", value="{}")
+    onnx.save(model, tmp_path / "noted.onnx")
+    result = fairmend.repair(tmp_path / "noted.onnx", SPEC, X[:20], X[20:200], y[20:200], method="average")
+    assert result.certificate is None
+    assert any("fairmend check refuses the repaired file" in text for text in result.warnings)
