@@ -84,6 +84,7 @@ class EstimatorRunner(PeopleRunner):
         self.ties_are_first = decided is None and self._classes is not None
         self._names = fitted_names(estimator)
         self.fitted, self.data = known_values(estimator, self._names), DataValues()
+        self.encoders = all_categories(estimator)
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
@@ -98,7 +99,7 @@ class EstimatorRunner(PeopleRunner):
         """Refuse a feature whose categories the estimator knows, but of which a matrix without names holds codes."""
         if self._names is not None:
             return
-        known = [set(map(as_text, each.tolist())) for each in all_categories(self._estimator)]
+        known = [set(map(as_text, each.tolist())) for each in self.encoders]
         for feature in spec.features:
             texts = set(feature.categories or ())
             if not texts or feature.one_hot:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
 from fairmend.models.estimator import fitted_names
-from fairmend.models.known_values import DataValues, known_values
+from fairmend.models.known_values import DataValues, all_categories, known_values
 from fairmend.models.people_runner import PeopleRunner, people_of
 from fairmend.models.ports import Port
 from fairmend.spec import Spec
@@ -35,6 +35,7 @@ class FunctionRunner(PeopleRunner):
         self.name = getattr(function, "__name__", type(function).__name__)
         owner = getattr(function, "__self__", None)  # of a method, such as predict_proba of a pipeline
         self.fitted, self.data = known_values(owner, fitted_names(owner)), DataValues()
+        self.encoders = [] if owner is None else all_categories(owner)
         self.runtime = f"Python {platform.python_version()}"
         self.dtype = np.dtype(np.float64)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
@@ -24,6 +25,7 @@ class PeopleRunner(Runner):
     """Gives categories as the model knows them: as its encoders were fitted on them, else as they are in the data."""
 
     fitted: Known
+    encoders: list[NDArray[Any]]  # the categories of all encoders, whichever columns they read
     data: DataValues
 
     def fitted_of(self, spec: Spec) -> Known:
@@ -49,14 +51,21 @@ class PeopleRunner(Runner):
         for name, (values,) in DataValues.of(spec, [frame], self.fitted_of(spec)).values.items():
             feature = spec.feature(name)
             given = dict(zip(feature.categories or (), as_fitted(feature, self.known_of(spec)).tolist(), strict=True))
-            for value in (each for each in values.tolist() if not is_missing(each)):
+            padded = [each for each in self._padded() if given.get(each.strip()) == each.strip()]
+            for value in (each for each in (*padded, *values.tolist()) if not is_missing(each)):
                 got = given.get(as_text(value), value)
                 if got != value or isinstance(got, str) != isinstance(value, str):
+                    where = "an encoder knows" if padded else "the data has"
                     raise FairmendError(
-                        f'{self.name}: the data has {shown(repr(value))} in "{name}", and the model would get '
+                        f'{self.name}: {where} {shown(repr(value))} in "{name}", and the model would get '
                         f"{shown(repr(got))}. It does not show which it was fitted on. In Python, pass the data as one "
                         "data frame; or make the column plain text, and fit the model on that"
                     )
+
+    def _padded(self) -> list[str]:
+        """Return the texts with spaces around them that encoders know: a table in a file may have lost the spaces."""
+        values = (value for each in self.encoders for value in each.tolist() if isinstance(value, str))
+        return [value for value in values if value != value.strip()]
 
 
 def people_of(spec: Spec, X: FloatArray, known: Known, data: DataValues) -> pd.DataFrame:
