@@ -58,6 +58,9 @@ def refuse_other_normalisation(node: Node, graph: OnnxGraph) -> None:
         or dividends != {apart}
         or (graph.means.get(apart) == LESS and centred_of(apart, graph) is None)
     ):
+        for name in node.inputs:
+            if name not in graph.tensors:
+                graph.entry(name)  # what comes first is to blame
         raise CheckError("node Div ends a normalisation in a form that ONNX Runtime takes for another one")
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from fairmend.base.errors import FairmendError
-from fairmend.network.formats.onnx.conversion import At, Conversion
+from fairmend.network.formats.onnx.conversion import At, Conversion, Refused
 from fairmend.network.formats.onnx.graph import Graph, Node
 from fairmend.network.formats.onnx.patterns import input_of, is_square, mean_of, number_of
 
@@ -49,6 +49,9 @@ def refuse_other_normalisation(node: Node, to: Conversion) -> None:
     In float64 it takes 1e-5 for epsilon, whatever the graph says.
     """
     if node.op_type == "Div" and any(to.means.get(name) == "root" for name in node.input) and not _is_plain(node, to):
+        for name in node.input:
+            if isinstance(to.results.get(name), Refused):
+                to.data(name)  # what comes first is to blame
         raise At(node, to).refuse(
             "ends a normalisation in a form that ONNX Runtime takes for another one; export the model again, with its "
             "LayerNormalization as one node (opset 17 or later)"
