@@ -133,7 +133,7 @@ def _hardswish(constant: float, x: str, other: str, graph: Graph) -> Activation 
 def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
     """Find x · (1 + erf(x / √2)) / 2, and x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     plus = _plus(other, graph)
-    if plus is None or plus[1] != 1 or not _close(constant, 0.5, graph):
+    if plus is None or plus[1] != 1 or constant != 0.5:
         return None
     inside = input_of(plus[0], "Erf", graph)
     if inside is not None:
