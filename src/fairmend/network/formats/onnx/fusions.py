@@ -16,7 +16,7 @@ from fairmend.network.formats.onnx.patterns import input_of, is_square, mean_of,
 
 _CUBIC = 0.044715  # of GELU by tanh
 _GELU = (_CUBIC, math.sqrt(2 / math.pi), 0.5, 1.0)
-_NEAR = 1e-3  # ONNX Runtime takes numbers for equal up to a relative 1e-5
+_NEAR = 1e-4  # ONNX Runtime takes numbers for equal up to a relative 1e-5
 
 
 def note_means(node: Node, to: Conversion) -> None:
