@@ -34,6 +34,7 @@ from fairmend_check.readers.axes import (
     reshaped,
     rows_axis,
 )
+from fairmend_check.readers.onnx_fusions import from_mean, refuse_other_normalisation
 from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function, find_normalisation
 from fairmend_check.readers.onnx_sizes import compute_sizes, known, sizes_of
 from fairmend_check.readers.values import Value, Values
@@ -103,6 +104,7 @@ class OnnxGraph:
         self.entries: dict[str, Entry | CheckError] = {}
         self.types: dict[str, tuple[int, Dims | None]] = {}  # elements and axes of each value on the way, if known
         self.sizes: dict[str, Tensor] = {}  # lists of sizes that nodes compute, with that of the rows among them
+        self.means: dict[str, str] = {}  # how values come from means, of which ONNX Runtime makes normalisations
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
         self.outputs: frozenset[str] = frozenset()  # which callers read
         self.opset = 0  # the version of the operators
@@ -116,6 +118,7 @@ class OnnxGraph:
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
         """Add what a node computes from earlier values."""
         self.nodes[node.output], self.readers = node, readers
+        self.means[node.output] = from_mean(node, self)
         self._numbers += 1 + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
         if self._numbers > _MAX_NUMBERS:
             raise CheckError(f"the nodes of the graph use more than {_MAX_NUMBERS:,} numbers")
@@ -359,6 +362,8 @@ class OnnxGraph:
         constants = [name in self.tensors for name in node.inputs]
         if all(constants):
             raise CheckError(f"node {node.kind} computes a constant, which cannot be checked")
+        if node.kind == "Div" and not constants[1]:
+            refuse_other_normalisation(node, self)
         if not any(constants) and node.kind == "Mul" and node.inputs[0] == node.inputs[1]:
             return self._function(node.inputs[0], Activation("square"))
         normalised = None if any(constants) else find_normalisation(node, self)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +194,10 @@ class Graph:
     def constant(self, name: str) -> npt.NDArray[Any] | None:
         """Return the value of an initialiser or Constant node; None for a value that depends on the input."""
         return self._constants.get(name)
+
+    def constants(self) -> Collection[npt.NDArray[Any]]:
+        """Return the values of all initialisers and Constant nodes, and what nodes compute of them."""
+        return self._constants.values()
 
     def producer(self, name: str) -> Node | None:
         """Return the node that computes a value; None for inputs and constants."""
