@@ -77,6 +77,13 @@ class Positive:
     place: str
 
 
+@dataclass(frozen=True)
+class Starts:
+    """Where the bags of rows begin in a list of all their numbers, so many for each row: only bags may read it."""
+
+    each: int
+
+
 @dataclass
 class Context(Place[RowTensor]):
     """A call. ``exact`` collects the inputs whose width a layer confirms, ``indices`` those that only tables read."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.axes import ROWS, Count, lengths, matrix_names
+from fairmend.network.formats.axes import ROWS, Count, last_factor, lengths, matrix_names
 from fairmend.network.formats.torch.operators.arithmetic import add, divide, masked, masked_fill, multiply
 from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
 from fairmend.network.formats.torch.operators.functions import softmax
@@ -170,6 +170,13 @@ def _axes(c: Context, x: RowTensor, dim: Any, what: str = "adds up") -> list[int
     return sorted({c.over(x, each, what) for each in ([dim] if isinstance(dim, int) else dim)}, reverse=True)
 
 
+def _prod(c: Context, x: Any, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
+    tensor = c.numbers(x)
+    if dtype is not None:
+        raise c.refuse("has a dtype of its own")
+    return c.multiplied(tensor, _axes(c, tensor, dim, "multiplies"), keep=bool(keepdim))
+
+
 def _logsumexp(c: Context, x: Any, dim: Any, keepdim: Any = False) -> RowTensor:
     tensor = c.numbers(x)
     return c.summed(tensor, "LogSumExp", _axes(c, tensor, dim), bool(keepdim))
@@ -230,8 +237,8 @@ def _addmm(c: Context, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: Any
 
 def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
     given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
-    if not isinstance(equation, str) or len(given) > 2:
-        raise c.refuse("has more than two factors; write it as several")
+    if not isinstance(equation, str) or len(given) > 3:
+        raise c.refuse("has more than three factors; write it as several")
     inputs, _, out = equation.replace(" ", "").partition("->")
     parts = inputs.split(",")
     if "->" not in equation or len(parts) != len(given):
@@ -248,6 +255,15 @@ def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
         if {name for each in labels for name in each} - set(wanted):  # programs add up in orders of their own
             raise c.refuse("adds up numbers of the model alone")
         return Constant(np.einsum(equation, *(x.array for x in given)), rounded=any(x.rounded for x in given))
+    if len(given) == 3:
+        try:
+            last = last_factor(labels, wanted)
+        except ValueError as error:
+            raise c.refuse(str(error)) from error
+        a, b = (place for place in range(3) if place != last)
+        both = list(dict.fromkeys([*labels[a], *labels[b]]))
+        pair = contract(c, given[a], labels[a], given[b], labels[b], both)
+        given, labels = [pair, given[last]], [both, labels[last]]
     return contract(c, given[0], labels[0], given[1], labels[1], wanted)
 
 
@@ -443,6 +459,7 @@ PRODUCTS: dict[str, Operator] = {
     "norm": _norm,
     "linalg_vector_norm": lambda c, x, ord=2, *rest, **more: _norm(c, x, ord, *rest, **more),  # noqa: A006 (its name)
     "logsumexp": _logsumexp,
+    "prod": _prod,
     "lerp": _lerp,
     "addcdiv": _addcdiv,
     "normalize": _normalize,
