@@ -142,7 +142,7 @@ class OnnxGraph:
         return found
 
     def _convert(self, node: Node) -> None:
-        if self.compute_sizes(node):
+        if self.pass_constant(node) or self.compute_sizes(node):
             return
         found = find_function(node, self)
         if found is not None:
@@ -169,16 +169,35 @@ class OnnxGraph:
         return entry
 
     def pass_constant(self, node: Node) -> bool:
-        """Pass on a constant, or transpose it, as exporters do with weights; return whether the node does that."""
-        if node.kind not in ("Identity", "Transpose") or node.inputs[0] not in self.tensors:
+        """Pass on a constant, transpose it or take parts of it, as exporters do with weights; return whether it does."""
+        if node.kind not in ("Identity", "Transpose", "Split", "Slice") or node.inputs[0] not in self.tensors:
             return False
         tensor = self.tensors[node.inputs[0]]
+        if node.kind in ("Split", "Slice"):
+            return tensor.dtype.kind == "f" and self._pass_parts(node, tensor)
         if node.kind == "Transpose":
             # Before a Gemm, ONNX Runtime up to 1.29 exchanges the axes whatever the order is.
             if tensor.ndim != 2 or node.attributes["perm"] not in ([], [1, 0]):
                 raise CheckError("node Transpose does not exchange the two axes of a matrix")
             tensor = tensor.T
         self.tensors[node.output] = tensor
+        return True
+
+    def _pass_parts(self, node: Node, tensor: Tensor) -> bool:
+        """Take parts of weights along their first axis, as of those of attention; not before all ends are known."""
+        if not all(name in self.tensors for name in node.inputs[1:]):
+            return False
+        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
+        if node.kind == "Split":
+            if len(lists) != 1 or node.attributes["axis"] or min(lists[0]) < 1 or sum(lists[0]) != len(tensor):
+                raise CheckError("node Split does not split weights along their first axis")
+            ends = np.cumsum(lists[0])[:-1]
+            self.tensors.update(zip(node.outputs, np.split(tensor, ends), strict=True))
+            return True
+        (start,), (end,) = lists[:2]
+        if lists[2:] not in ([], [[0]], [[0], [1]]) or not 0 <= start < min(end, len(tensor)):
+            raise CheckError("node Slice does not take weights along their first axis")
+        self.tensors[node.output] = tensor[start:end]
         return True
 
     def number(self, name: str) -> float | None:

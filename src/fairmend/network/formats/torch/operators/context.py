@@ -261,6 +261,22 @@ class Context(Place[RowTensor]):
             )
         return constant.key
 
+    def part_of(self, constant: Any) -> tuple[Constant, slice | int] | None:
+        """Return the whole tensor of which a constant has an entry or some along the first axis; None if it has not."""
+        if not isinstance(constant, Constant) or constant.key is None or constant.places is None or constant.in_order:
+            return None
+        whole = Constant(self.steps.tensors[constant.key], constant.key)
+        rows, size = len(whole.array), whole.array.size // len(whole.array)
+        start, count = int(constant.places.min()) // size, constant.array.size // size
+        if not 0 < count < rows:
+            return None
+        chosen: slice | int = slice(start, start + count) if constant.array.ndim == whole.array.ndim else start
+        wanted = whole.moved(lambda array: array[chosen])
+        for move in (np.asarray, np.transpose):
+            if np.array_equal(move(wanted.places), constant.places):
+                return (whole, chosen) if move is np.asarray or isinstance(chosen, int) else None
+        return None
+
     def reference(self, constant: Constant) -> Number:
         """Return a constant as the description of a step names it: by its key, or as numbers."""
         found = constant.reference

@@ -35,6 +35,12 @@ def contract(c: Context, a: Any, a_names: Labels, b: Any, b_names: Labels, out: 
         return c.contract(first, a_names, second, b_names, out)
     if len(set(a_names)) < len(a_names) or len(set(b_names)) < len(b_names):
         raise c.refuse("takes a diagonal")
+    some = c.part_of(b)
+    if some is not None and b.array.ndim < some[0].array.ndim and bias is None:  # a matrix of several
+        own = some[0].moved(lambda array: array[some[1]])
+        turned = b_names if np.array_equal(own.places, b.places) else b_names[::-1]
+        every = contract(c, first, a_names, some[0], ["several", *turned], ["several", *out])
+        return c.chosen(every, lambda array: array[some[1]])
     sizes = {**dict(zip(b_names, b.array.shape, strict=True)), **dict(zip(a_names, first.dims, strict=True))}
     sizes |= {name: size for name, size in zip(b_names, b.array.shape, strict=True) if sizes[name] == 1}
     keep = [axis for axis, size in enumerate(b.array.shape) if size != 1]
@@ -63,6 +69,11 @@ def linear(c: Context, x: Any, weight: Any, bias: Any = None) -> RowTensor:
     """Return W x + b over the last axis."""
     tensor = c.numbers(x)
     c.key(weight, "weights")
+    some = c.part_of(weight)
+    if some is not None and weight.array.ndim == some[0].array.ndim:  # outputs of a layer, as of that of attention
+        own = None if bias is None else c.part_of(bias)
+        if bias is None or (own is not None and own[1] == some[1]):
+            return c.chosen(linear(c, x, some[0], own and own[0]), lambda array: array[..., some[1]])
     inputs = weight.array.shape[-1]
     if not isinstance(tensor.dims[-1], int):
         raise c.refuse(f"reads a tensor of shape {tensor.shape()}; its last axis must not be that of the rows")
@@ -154,9 +165,11 @@ def _squares(c: Context, x: RowTensor, dim: Any, keepdim: Any, *, mean: bool = F
     return found
 
 
-def _norm(c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
+def _norm(
+    c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None, out: Any = None
+) -> RowTensor:
     """Return the lengths of vectors along axes, the roots of the sums of their squares."""
-    if p not in (1, 2, None, "fro") or dtype is not None:
+    if p not in (1, 2, None, "fro") or dtype is not None or out is not None:
         raise c.refuse("is a norm other than a sum of absolute values, or the square root of a sum of squares")
     if p != 1:
         return c.function(_squares(c, c.numbers(x), dim, keepdim), "sqrt")
