@@ -169,7 +169,7 @@ class OnnxGraph:
         return entry
 
     def pass_constant(self, node: Node) -> bool:
-        """Pass on a constant, transpose it or take parts of it, as exporters do with weights; return whether it does."""
+        """Pass on a constant, transpose it or take parts of it, as exporters do; return whether the node does that."""
         if node.kind not in ("Identity", "Transpose", "Split", "Slice") or node.inputs[0] not in self.tensors:
             return False
         tensor = self.tensors[node.inputs[0]]

@@ -1,4 +1,4 @@
-"""Between which numbers the values of a step surely are: numbers of one sign are no logits, but may be probabilities."""
+"""Between which numbers the values of a step surely are: of one sign, as probabilities, they are no logits."""
 
 from __future__ import annotations
 

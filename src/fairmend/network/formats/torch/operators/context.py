@@ -261,8 +261,11 @@ class Context(Place[RowTensor]):
             )
         return constant.key
 
-    def part_of(self, constant: Any) -> tuple[Constant, slice | int] | None:
-        """Return the whole tensor of which a constant has an entry or some along the first axis; None if it has not."""
+    def part_of(self, constant: Any) -> tuple[Constant, slice | int, bool] | None:
+        """Return the tensor of which a constant has some entries along the first axis, or one; None if it has not.
+
+        And which, and whether the one is transposed.
+        """
         if not isinstance(constant, Constant) or constant.key is None or constant.places is None or constant.in_order:
             return None
         whole = Constant(self.steps.tensors[constant.key], constant.key)
@@ -270,12 +273,13 @@ class Context(Place[RowTensor]):
         start, count = int(constant.places.min()) // size, constant.array.size // size
         if not 0 < count < rows:
             return None
-        chosen: slice | int = slice(start, start + count) if constant.array.ndim == whole.array.ndim else start
-        wanted = whole.moved(lambda array: array[chosen])
-        for move in (np.asarray, np.transpose):
-            if np.array_equal(move(wanted.places), constant.places):
-                return (whole, chosen) if move is np.asarray or isinstance(chosen, int) else None
-        return None
+        places = np.arange(whole.array.size).reshape(whole.array.shape)
+        if constant.array.ndim == whole.array.ndim:
+            some = slice(start, start + count)
+            return (whole, some, False) if np.array_equal(places[some], constant.places) else None
+        if np.array_equal(places[start], constant.places):
+            return whole, start, False
+        return (whole, start, True) if np.array_equal(places[start].T, constant.places) else None
 
     def reference(self, constant: Constant) -> Number:
         """Return a constant as the description of a step names it: by its key, or as numbers."""

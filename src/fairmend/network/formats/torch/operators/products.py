@@ -37,8 +37,7 @@ def contract(c: Context, a: Any, a_names: Labels, b: Any, b_names: Labels, out: 
         raise c.refuse("takes a diagonal")
     some = c.part_of(b)
     if some is not None and b.array.ndim < some[0].array.ndim and bias is None:  # a matrix of several
-        own = some[0].moved(lambda array: array[some[1]])
-        turned = b_names if np.array_equal(own.places, b.places) else b_names[::-1]
+        turned = b_names[::-1] if some[2] else b_names
         every = contract(c, first, a_names, some[0], ["several", *turned], ["several", *out])
         return c.chosen(every, lambda array: array[some[1]])
     sizes = {**dict(zip(b_names, b.array.shape, strict=True)), **dict(zip(a_names, first.dims, strict=True))}
