@@ -220,7 +220,7 @@ class Graph:
             output, closing = self._opened(output)
         else:
             output, closing = rescaled.output, "sigmoid"
-        if isinstance(self._steps[output][0], Product | Columns | Concatenate):
+        if isinstance(self._steps[output][0], Product | Columns):
             output = self.norm(output, scaling(0.0, 1.0, None))
         parts = _fold_norms(self._needed(output))
         arrays = [array for part in parts for array in _arrays(part)]

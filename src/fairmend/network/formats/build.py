@@ -479,6 +479,9 @@ def _with_head(steps: list[_Step], source: str) -> list[_Step]:
         while isinstance(end.what, _Scaled):
             end = steps[end.sources[0]]
         ends = isinstance(end.what, Product | Sum | _Linear | Columns)
+        if isinstance(end.what, Columns):  # of one value, and each once
+            one = not isinstance(steps[end.sources[0]].what, Concatenate)
+            ends = one and len(set(end.what.indices)) == end.width
         if not ends or not any(isinstance(step.what, _Linear) for step in steps):
             raise
         least, most = _range(steps)
