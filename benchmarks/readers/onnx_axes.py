@@ -152,7 +152,8 @@ class Graph:
             self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat,
             self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
-            self._flatten, self._gate, self._written_norm, self._channel_norm, self._channel_norm, self._three_factors, self._n_ary, self._measure, self._measure, self._triangle,
+            self._flatten, self._gate, self._written_norm, self._channel_norm, self._channel_norm,
+            self._three_factors, self._n_ary, self._measure, self._measure, self._triangle,
             self._one_of_two, self._gather_nd, self._tile, self._vector, self._every_row,
         ]  # fmt: skip
         return makers[int(self.rng.integers(len(makers)))](self.pick())
