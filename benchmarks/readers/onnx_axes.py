@@ -154,7 +154,8 @@ class Graph:
             self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat,
             self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
-            self._flatten, self._gate, self._written_norm, self._n_ary, self._measure, self._measure, self._triangle,
+            self._flatten, self._gate, self._written_norm, self._channel_norm, self._channel_norm,
+            self._three_factors, self._n_ary, self._measure, self._measure, self._triangle,
             self._one_of_two, self._gather_nd, self._tile, self._vector, self._every_row,
         ]  # fmt: skip
         if self.near and self.chance(0.6):
@@ -239,6 +240,30 @@ class Graph:
         stash = {"stash_type": 11} if self.double else {}
         return self.add(kind, [x, self.numbers(inside), *more], axis=axis, **stash)
 
+    def _channel_norm(self, x: str) -> bool:
+        channels = (*self.shape(x), 1, 1)[1]
+        size = channels if self.chance(0.9) else 2
+        more = [self.numbers((size,)) for _ in range(2)]
+        if self.chance(0.6):
+            return self.add("InstanceNormalization", [x, *more])
+        stash = {"stash_type": 11} if self.double else {}
+        return self.add("GroupNormalization", [x, *more], num_groups=int(self.rng.integers(1, 4)), **stash)
+
+    def _three_factors(self, x: str) -> bool:
+        """Multiply three values, or two and a constant, with axes of names that often fit."""
+        given = [x, x if self.chance(0.5) else self.pick(), self.pick() if self.chance(0.6) else ""]
+        letters = "abcdefgh"
+        parts = []
+        for place, name in enumerate(given):
+            rank = len(self.shape(name)) if name else int(self.rng.integers(1, 4))
+            rest = list(letters[1:]) if self.chance(0.3) else list(letters[1 : rank + 1])
+            parts.append(("a" if name else "") + "".join(self.rng.permutation(rest)[: rank - bool(name)]))
+            if not name:
+                given[place] = self.numbers(tuple(int(self.rng.choice([2, 3, 4])) for _ in parts[-1]))
+        used = sorted({*"".join(parts)})
+        out = "a" + "".join(name for name in used if name != "a" and self.chance(0.7))
+        return self.add("Einsum", given, equation=f"{','.join(parts)}->{out}")
+
     def _written_norm(self, x: str) -> bool:
         rank = len(self.shape(x))
         if not rank or not self.axes("ReduceMean", x, [self.axis(rank) if self.chance(0.3) else -1], 18):
@@ -310,7 +335,7 @@ class Graph:
 
     def _reduce(self, x: str) -> bool:
         rank = len(self.shape(x))
-        kind = str(self.rng.choice(["ReduceSum", "ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"]))
+        kind = str(self.rng.choice(["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"]))
         return self._along(kind, x, rank)
 
     def _measure(self, x: str) -> bool:

@@ -133,6 +133,8 @@ class _Writer:
 def _affine(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     affine = node.operation
     assert isinstance(affine, Affine)
+    if affine.is_fixed:
+        return sources[0]
     weight = to.constant(tensor_key(node.name, "weight"), affine.weight)
     bias = to.constant(tensor_key(node.name, "bias"), affine.bias)
     return to.operator("Gemm", [*sources, weight, bias], "affine", transB=1)
