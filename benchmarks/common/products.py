@@ -13,6 +13,7 @@ import torch
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.functions import Activation
 from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.operations.affine import scaling
 from fairmend_check.kernel.operations.groups import Normalise, Softmax
 from fairmend_check.kernel.operations.product import Product
 
@@ -70,6 +71,66 @@ class Normalised(torch.nn.Module):
         y = first(graph.input)
         y = graph.sum(y, graph.function(second(graph.apply(norm, y)), relu))
         return graph.finish(graph.linear(graph.function(third(graph.apply(norm, y)), relu), self.last))
+
+
+class Channels(torch.nn.Module):
+    """Two layers, each after a normalisation of four groups of channels with gains and shifts, around a sum."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(2))
+        self.norm = torch.nn.GroupNorm(4, width, EPSILON)
+        torch.nn.init.normal_(self.norm.weight, 1.0, 0.5)
+        torch.nn.init.normal_(self.norm.bias)
+        self.last = torch.nn.Linear(width, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = self.layers
+        y = first(x)
+        y = y + torch.relu(second(self.norm(y)))
+        return self.last(torch.relu(self.norm(y)))
+
+    def build(self, graph: Builder) -> Model:
+        width = self.last.in_features
+        gain, shift = (part.detach().numpy().astype(np.float64) for part in (self.norm.weight, self.norm.bias))
+
+        def norm(source: Any) -> Any:
+            return graph.norm(graph.apply(Normalise(width // 4, EPSILON), source), scaling(0.0, gain, shift))
+
+        first, second = (lambda source, layer=layer: graph.linear(source, layer) for layer in self.layers)
+        y = first(graph.input)
+        y = graph.sum(y, graph.function(second(norm(y)), Activation("relu")))
+        return graph.finish(graph.linear(graph.function(norm(y), Activation("relu")), self.last))
+
+
+class Factors(torch.nn.Module):
+    """Experts weighed by gates, times the input, as one einsum of three; beside products of four numbers each."""
+
+    equation = "be,ben,bn->bn"
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate, self.experts = torch.nn.Linear(width, 4), torch.nn.Linear(width, 4 * width)
+        self.parts, self.last = torch.nn.Linear(width, width), torch.nn.Linear(width + width // 4, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        experts = self.experts(x).reshape(-1, 4, x.shape[1])
+        mixed = torch.einsum(self.equation, torch.softmax(self.gate(x), -1), experts, x)
+        return self.last(torch.cat([mixed, torch.prod(self.parts(x).reshape(-1, x.shape[1] // 4, 4), 2)], 1))
+
+    def build(self, graph: Builder) -> Model:
+        width, x = self.parts.in_features, graph.input
+        gates, experts = graph.apply(Softmax(4), graph.linear(x, self.gate)), graph.linear(x, self.experts)
+        pairs = graph.apply(Product(1, 4, width, 1), gates, x)  # the experts have the axis that is added up
+        each = [
+            graph.columns(part, [k * width + n for n in range(width) for k in range(4)]) for part in (pairs, experts)
+        ]
+        mixed = graph.apply(Product(width, 1, 1, 4), *each)
+        parts = graph.linear(x, self.parts)
+        found = graph.columns(parts, list(range(0, width, 4)))
+        for place in range(1, 4):
+            found = graph.apply(Product(width // 4), found, graph.columns(parts, list(range(place, width, 4))))
+        return graph.finish(graph.linear(graph.concatenate(mixed, found), self.last))
 
 
 class Attention(torch.nn.Module):

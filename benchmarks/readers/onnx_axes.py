@@ -1,11 +1,13 @@
 """Attack the readers of ONNX files with values of several axes: random graphs of tokens, heads, masks and products.
 
-    python benchmarks/readers/onnx_axes.py [--count 2000] [--seed 0] [--reproduce NUMBER] [--keep FOLDER]
+    python benchmarks/readers/onnx_axes.py [--count 2000] [--seed 0] [--near] [--reproduce NUMBER] [--keep FOLDER]
 
 A graph grows node by node: each is drawn with odd axes, shapes, broadcasts and equations, and stays if ONNX Runtime
 runs the graph so far. Those that the checker reads are run, optimised and not, in batches of several sizes. Outputs
 must lie within what the checker encloses. Where fairmend's loader reads the graph too, both must have read the same
 network; what it alone reads is compared with the runs as well.
+With --near, most graphs have normalisations and GELU as nodes, some with exchanged inputs, with a value of the row
+for a constant, or with numbers that are nearly the right ones: ONNX Runtime takes some of them for what they are not.
 Prints how many graphs were read, run and refused, and why. Exits with 1 if anything is outside a bound.
 """
 
@@ -49,8 +51,8 @@ def session(model: onnx.ModelProto, level: Any) -> onnxruntime.InferenceSession:
 class Graph:
     """A graph that grows, and what its values are for two rows and for three."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, *, near: bool = False) -> None:
+        self.rng, self.near = rng, near
         self.opset = int(rng.choice(OPSETS))
         self.double = rng.random() < 0.15
         self.dtype = np.float64 if self.double else np.float32
@@ -152,9 +154,12 @@ class Graph:
             self._reshape, self._reshape, self._squeeze, self._unsqueeze, self._slice, self._gather, self._concat,
             self._split,
             self._expand, self._einsum, self._weighted_einsum, self._where, self._mask, self._power, self._sized,
-            self._flatten, self._gate, self._written_norm, self._n_ary, self._measure, self._measure, self._triangle,
+            self._flatten, self._gate, self._written_norm, self._channel_norm, self._channel_norm,
+            self._three_factors, self._n_ary, self._measure, self._measure, self._triangle,
             self._one_of_two, self._gather_nd, self._tile, self._vector, self._every_row,
         ]  # fmt: skip
+        if self.near and self.chance(0.6):
+            makers = [self._near_norm, self._near_norm, self._near_gelu]
         return makers[int(self.rng.integers(len(makers)))](self.pick())
 
     def _function(self, x: str) -> bool:
@@ -235,6 +240,30 @@ class Graph:
         stash = {"stash_type": 11} if self.double else {}
         return self.add(kind, [x, self.numbers(inside), *more], axis=axis, **stash)
 
+    def _channel_norm(self, x: str) -> bool:
+        channels = (*self.shape(x), 1, 1)[1]
+        size = channels if self.chance(0.9) else 2
+        more = [self.numbers((size,)) for _ in range(2)]
+        if self.chance(0.6):
+            return self.add("InstanceNormalization", [x, *more])
+        stash = {"stash_type": 11} if self.double else {}
+        return self.add("GroupNormalization", [x, *more], num_groups=int(self.rng.integers(1, 4)), **stash)
+
+    def _three_factors(self, x: str) -> bool:
+        """Multiply three values, or two and a constant, with axes of names that often fit."""
+        given = [x, x if self.chance(0.5) else self.pick(), self.pick() if self.chance(0.6) else ""]
+        letters = "abcdefgh"
+        parts = []
+        for place, name in enumerate(given):
+            rank = len(self.shape(name)) if name else int(self.rng.integers(1, 4))
+            rest = list(letters[1:]) if self.chance(0.3) else list(letters[1 : rank + 1])
+            parts.append(("a" if name else "") + "".join(self.rng.permutation(rest)[: rank - bool(name)]))
+            if not name:
+                given[place] = self.numbers(tuple(int(self.rng.choice([2, 3, 4])) for _ in parts[-1]))
+        used = sorted({*"".join(parts)})
+        out = "a" + "".join(name for name in used if name != "a" and self.chance(0.7))
+        return self.add("Einsum", given, equation=f"{','.join(parts)}->{out}")
+
     def _written_norm(self, x: str) -> bool:
         rank = len(self.shape(x))
         if not rank or not self.axes("ReduceMean", x, [self.axis(rank) if self.chance(0.3) else -1], 18):
@@ -254,9 +283,59 @@ class Graph:
             return self.add("Reciprocal", [root]) and self.add("Mul", [y, self.kept[-1]])
         return self.add("Div", [y, self.kept[-1]])
 
+    def _near_norm(self, x: str) -> bool:
+        """Write a normalisation, its gain and its shift, in a form that may be a little off."""
+        rank, apart, one = len(self.shape(x)), x, self.constant(np.array(1.0, self.dtype))
+        if not rank:
+            return False
+        if self.chance(0.6):
+            if not self.axes("ReduceMean", x, [-1], 18) or not self.add("Sub", self._either(x, self.kept[-1])):
+                return False
+            apart = self.kept[-1]
+        square = [apart, self.constant(np.array(2.0, self.dtype))] if self.chance(0.7) else [apart, apart]
+        if not self.add("Pow" if square[1] != apart else "Mul", square) or not self.axes(
+            "ReduceMean", self.kept[-1], [-1], 18
+        ):
+            return False
+        epsilon = np.array(self.rng.choice([1e-5, 0.3]), self.dtype).reshape((1,) * int(self.rng.integers(0, 3)))
+        mean, added = self.kept[-1], self.constant(epsilon)
+        if self.chance(0.1) and self.add("Abs", [self.pick()]):
+            added = self.kept[-1]
+        if not self.add("Add", self._either(mean, added)) or not self.add("Sqrt", [self.kept[-1]]):
+            return False
+        root, form = self.kept[-1], int(self.rng.integers(6))
+        if form == 0:
+            done = self.add("Reciprocal", [root]) and self.add("Mul", self._either(apart, self.kept[-1], 0.5))
+        elif form == 1:
+            done = self.add("Div", [one, root]) and self.add("Mul", self._either(apart, self.kept[-1], 0.5))
+        else:
+            done = self.add("Div", self._either(apart, root))
+        if done and self.chance(0.8):
+            done = self.add("Mul", self._either(self.kept[-1], self.numbers(self.shape(x)[-1:]), 0.5))
+            if done and self.chance(0.7):
+                done = self.add("Add", self._either(self.kept[-1], self.numbers(self.shape(x)[-1:]), 0.5))
+        return done
+
+    def _either(self, first: str, second: str, chance: float = 0.1) -> list[str]:
+        """Return two inputs of a node, at times in the other order."""
+        return [second, first] if self.chance(chance) else [first, second]
+
+    def _near_gelu(self, x: str) -> bool:
+        """Write GELU by tanh, at times with numbers that are nearly the right ones."""
+        numbers = np.array([3.0, 0.044715, np.sqrt(2 / np.pi), 1.0, 0.5])
+        if self.chance(0.5):
+            numbers[1:] *= 1 + self.rng.choice([0, 1], size=4) * float(self.rng.choice([1e-7, 5e-6, 1e-5, 1e-4, 1e-2]))
+        names = [self.constant(np.array(number, self.dtype)) for number in numbers]
+        steps = [("Pow", x, 0), ("Mul", "", 1), ("Add", "", x), ("Mul", "", 2), ("Tanh", "", None), ("Add", "", 3)]
+        for kind, first, second in [*steps, ("Mul", "", x), ("Mul", "", 4)]:
+            read = [first or self.kept[-1], *([] if second is None else [x if second == x else names[int(second)]])]
+            if not self.add(kind, read if kind in ("Pow", "Tanh") else self._either(*read, 0.3)):
+                return False
+        return True
+
     def _reduce(self, x: str) -> bool:
         rank = len(self.shape(x))
-        kind = str(self.rng.choice(["ReduceSum", "ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"]))
+        kind = str(self.rng.choice(["ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"]))
         return self._along(kind, x, rank)
 
     def _measure(self, x: str) -> bool:
@@ -552,8 +631,8 @@ class Graph:
         return None
 
 
-def grow(seed: int, number: int) -> tuple[onnx.ModelProto, Graph] | None:
-    graph = Graph(np.random.default_rng([seed, number]))
+def grow(seed: int, number: int, *, near: bool = False) -> tuple[onnx.ModelProto, Graph] | None:
+    graph = Graph(np.random.default_rng([seed, number]), near=near)
     wanted, tries = int(graph.rng.integers(2, 10)), 0
     if graph.chance(0.7):  # tokens
         parts = [n for n in range(1, graph.width + 1) if graph.width % n == 0]
@@ -581,9 +660,11 @@ def pruned(model: onnx.ModelProto) -> onnx.ModelProto:
     return model
 
 
-def try_one(seed: int, number: int, counts: Counter[str], folder: Path, keep: Path | None = None) -> list[str]:
+def try_one(
+    seed: int, number: int, counts: Counter[str], folder: Path, keep: Path | None = None, *, near: bool = False
+) -> list[str]:
     """Return what is wrong with a graph."""
-    grown = grow(seed, number)
+    grown = grow(seed, number, near=near)
     if grown is None:
         counts["no graph"] += 1
         return []
@@ -659,6 +740,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--near", action="store_true", help="normalisations and GELU that may be a little off")
     parser.add_argument("--reproduce", type=int)
     parser.add_argument("--keep", type=Path, help="a folder for the graphs")
     options = parser.parse_args()
@@ -667,7 +749,7 @@ def main() -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as folder, np.errstate(all="ignore"):
         for number in numbers:
-            found = try_one(options.seed, number, counts, Path(folder), options.keep)
+            found = try_one(options.seed, number, counts, Path(folder), options.keep, near=options.near)
             for each in dict.fromkeys(found):
                 print(f"graph {number}: {each}")
             wrong += bool(found)

@@ -36,14 +36,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table as Printed
-from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import fairmend
 from benchmarks.common.tabular import Table, load_table
 from benchmarks.common.trained import Shape, trained_network
-from benchmarks.repairs.figures import Limit, verdict, within
+from benchmarks.repairs.figures import Limit, interval, verdict, within
 from benchmarks.repairs.retrained import Rows
 from fairmend import Feature, Network, Spec
 from fairmend.base.metrics import accuracy, balanced_accuracy
@@ -147,14 +146,6 @@ def trained_on_classes(case: Case, name: str, original: Network, training: Rows,
     network = trained_network(f"{name}-{slug}", SHAPE, canonical.apply(training[0]), training[1], CACHE)
     rate = float(np.mean(original.predict(training[0]) == 1))
     return match_rate(network, canonical.apply(training[0]), rate).predict(canonical.apply(X))
-
-
-def interval(values: np.ndarray) -> str:
-    """Return the means of draws (draws, 2) and the half-widths of their 95 % intervals in words."""
-    half = np.full(2, np.nan)
-    if len(values) > 1:
-        half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
-    return " / ".join(f"{mean:.2f} ± {by:.2f}" for mean, by in zip(values.mean(axis=0), half, strict=True))
 
 
 def unequal(result: RepairResult, spec: Spec, X: np.ndarray) -> float:

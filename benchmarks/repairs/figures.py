@@ -14,6 +14,7 @@ from unittest import mock
 
 import numpy as np
 from rich.console import Console
+from scipy import stats
 
 import fairmend
 from fairmend import Network, RepairResult, Spec
@@ -181,6 +182,14 @@ def best_lead(leads: list[dict[str, float]]) -> float:
 
 def mean(group: list[Figures], key: str) -> float:
     return float(np.mean([r[key] for r in group]))
+
+
+def interval(values: np.ndarray, form: str = ".2f") -> str:
+    """Return the means of draws (draws, figures) and the half-widths of their 95 % intervals in words."""
+    half = np.full(values.shape[1], np.nan)
+    if len(values) > 1:
+        half = stats.t.ppf(0.975, len(values) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    return " / ".join(f"{mean:{form}} ± {by:.2f}" for mean, by in zip(values.mean(axis=0), half, strict=True))
 
 
 def common_limits(group: list[Figures], most_regret: float, console: Console) -> list[Limit]:

@@ -1,13 +1,14 @@
 """Measure the error of inference of networks that multiply activations: its bound against errors that occur.
 
-    python benchmarks/runtimes/products.py [--runs 1000000] [--seed 0]
+    python benchmarks/runtimes/products.py [--runs 1000000] [--seed 0] [--only TEXT]
 
-Gated networks, layer normalisation, attention and a block of a transformer, in float32, with random weights, at random
-points of 20 neighbourhoods of different sizes and places: in ONNX Runtime with and without its optimisations, in
-PyTorch as it is and compiled (if a compiler is there), with every back end of its fused attention that runs here, and
-some of them with all terms of a sum from the highest to the lowest, and the variance in one pass. And, as bounds hold
-for any order, at the points of a neighbourhood where it loses most, with the sums of layers and products of matrices in
-the worst order, as far as a greedy choice finds both. A run is one row in one of them.
+Gated networks, normalisation of rows and of groups, several factors, attention and a block of a transformer, in
+float32, with random weights, at random points of 20 neighbourhoods of different sizes and places: in ONNX Runtime with
+and without its optimisations, in PyTorch as it is and compiled (if a compiler is there), with every back end of its
+fused attention that runs here, and some of them with all terms of a sum from the highest to the lowest, the variance in
+one pass, and factors in another order. And, as bounds hold for any order, at the points of a neighbourhood where it
+loses most, with the sums of layers and products of matrices in the worst order, as far as a greedy choice finds both. A
+run is one row in one of them.
 
 "bound" is what the checker has for all points of a neighbourhood, "point" at one of its points. Ratios are those of the
 bound and the largest error seen in a neighbourhood: the median, and the least; what is below 1 is wrong. "not worst"
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import shutil
 import sys
 import tempfile
@@ -37,7 +39,7 @@ from torch.overrides import TorchFunctionMode
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from benchmarks.common.products import EPSILON, Attention, Builder, Gated, Normalised
+from benchmarks.common.products import EPSILON, Attention, Builder, Channels, Factors, Gated, Normalised
 from fairmend_check.kernel.bounds import form_bounds
 from fairmend_check.kernel.inference_error import output_errors
 
@@ -46,6 +48,10 @@ NETWORKS: dict[str, Callable[[], tuple[Any, int]]] = {
     "gated, 64": lambda: (Gated(64), 64),
     "LayerNorm, 16": lambda: (Normalised(16), 16),
     "LayerNorm, 64": lambda: (Normalised(64), 64),
+    "groups of channels, 16": lambda: (Channels(16), 16),
+    "groups of channels, 64": lambda: (Channels(64), 64),
+    "several factors, 16": lambda: (Factors(16), 16),
+    "several factors, 64": lambda: (Factors(64), 64),
     "attention, 4 x 8": lambda: (Attention(4, 8), 32),
     "attention, 8 x 16": lambda: (Attention(8, 16), 128),
     "block, 4 x 8": lambda: (Attention(4, 8, whole=True), 32),
@@ -102,7 +108,26 @@ class Descending(TorchFunctionMode):
             x, n = arguments[0], arguments[0].shape[-1]
             mean, squares = (descending(terms)[..., None] / n for terms in (x, x * x))
             return (x - mean) * (squares - mean * mean + EPSILON).rsqrt()
+        if function is torch.nn.functional.group_norm:
+            return self.in_groups(*arguments, **keywords)
+        if function is torch.einsum:  # the products of the first two factors last
+            names, _, out = arguments[0].partition("->")
+            first, second, third = names.split(",")
+            inner = "".join(dict.fromkeys(second + third))
+            pair = torch.einsum(f"{second},{third}->{inner}", *arguments[2:])
+            summed = next(name for name in inner if name not in out)
+            return self.add_up(torch.einsum(f"{first},{inner}->{out}{summed}", arguments[1], pair))
+        if function is torch.prod:
+            return functools.reduce(torch.mul, reversed(arguments[0].unbind(arguments[1])))
         return function(*arguments, **keywords)
+
+    def in_groups(self, x: Any, groups: int, weight: Any, bias: Any, eps: float) -> Any:
+        """Normalise groups of columns as x (r gain) and (shift - mean (r gain)), with the variance in one pass."""
+        parts = x.reshape(len(x), groups, -1)
+        n = parts.shape[-1]
+        mean, squares = (descending(terms)[..., None] / n for terms in (parts, parts * parts))
+        factor = (squares - mean * mean + eps).rsqrt() * weight.reshape(groups, n)
+        return (parts * factor + (bias.reshape(groups, n) - mean * factor)).reshape(x.shape)
 
 
 def descending(terms: Any) -> Any:
@@ -233,21 +258,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", default="", help="networks with this in their name")
     options = parser.parse_args()
+    networks = {name: make for name, make in NETWORKS.items() if options.only in name}
     warnings.filterwarnings("ignore")
     torch.set_num_threads(1)
     table = Table("network", "programs", "runs", "largest error", "bound / largest", "least", "not worst",
                   "in runtimes", "at a point")  # fmt: skip
     beyond = total = 0
     names: set[str] = set()
-    for name, make in NETWORKS.items():
+    for name, make in networks.items():
         torch.manual_seed(options.seed)
         rng = np.random.default_rng(options.seed)
         module, inputs = make()
         module.eval()
         exactly = in_torch(copy.deepcopy(module).double())
         programs = dict(engines(module, inputs))
-        each = max(SOME, options.runs // (len(NETWORKS) * len(programs) * NEIGHBOURHOODS))
+        each = max(SOME, options.runs // (len(networks) * len(programs) * NEIGHBOURHOODS))
         centre = rng.normal(size=(NEIGHBOURHOODS, inputs)) * 10.0 ** rng.uniform(-1, 0.5, (NEIGHBOURHOODS, 1))
         radius = 10.0 ** rng.uniform(-3, -1, (NEIGHBOURHOODS, 1))
         low, high = centre - radius, centre + radius

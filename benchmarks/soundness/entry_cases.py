@@ -132,8 +132,11 @@ def _ports(features: list[dict[str, Any]], rng: np.random.Generator, texts: bool
         whole = [f for f in features if f["kind"] != "continuous" and "scale" not in f]
         if rng.random() < 0.3 and whole:
             chosen = whole[: 1 + int(rng.integers(len(whole)))]
+            kind = str(rng.choice(["int64", "int32", "bool"]))
+            marks = [f for f in features if f.get("encoding") == "one-hot"]
+            if kind == "bool":
+                chosen, kind = (marks, kind) if marks else (chosen, "int64")
             others = [f for f in features if f not in chosen]
-            kind = str(rng.choice(["int64", "int32"]))
             return [port("X", number, 2, others), port("codes", kind, 2, chosen)]
         return [port("X", number, 2, features)]
     if rng.random() < 0.5:
@@ -148,7 +151,8 @@ def held(feature: dict[str, Any], value: int, kind: str) -> list[Any]:
     if feature.get("encoding") == "one-hot":
         kept = [name for name in feature["categories"] if name != feature.get("dropped")]
         columns = [float(name == feature["categories"][value]) for name in kept]
-        return [int(each) for each in columns] if kind.startswith("int") else columns
+        whole = bool if kind == "bool" else int if kind.startswith("int") else float
+        return [whole(each) for each in columns]
     if kind.startswith("int"):
         return [int(value)]
     return [encoded(feature, value, kind)]
@@ -258,12 +262,12 @@ def code_of(case: EntryCase, name: str) -> dict[str, Any]:
         return {**code, "compare": "==", "with": feature["categories"][1:], "weights": list(range(1, count))}
     if feature.get("encoding") == "one-hot":
         columns = list(range(start, start + width(feature)))
-        whole = kind.startswith("int")
-        constants: list[Any] = [1 if whole else 0.5 for _ in columns]
+        mark: Any = True if kind == "bool" else 1 if kind.startswith("int") else 0.5
+        constants = [mark for _ in columns]
         return {
             **code,
             "columns": columns,
-            "compare": ">=",
+            "compare": "==" if kind == "bool" else ">=",
             "with": constants,
             "weights": [at + 1 for at in range(len(columns))],
         }

@@ -727,6 +727,8 @@ def _another_operator(case: EntryCase, rng: Rng) -> None:
         "Add": "Sub",
         "Mul": "Add",
         "Where": "Add",
+        "Or": "And",
+        "And": "Or",
         "ReduceSum": "ReduceMax",
     }
     node.op_type = others.get(node.op_type, "Identity")
@@ -744,7 +746,8 @@ def _another_input_of_a_node(case: EntryCase, rng: Rng) -> None:
 @leak
 def _inputs_of_where_swapped(case: EntryCase, rng: Rng) -> None:
     node = _node(case, "/where", rng)
-    node.input[1], node.input[2] = node.input[2], node.input[1]
+    first, second = (1, 2) if node.op_type == "Where" else (0, 1)  # an And of truth values has two
+    node.input[first], node.input[second] = node.input[second], node.input[first]
 
 
 @leak

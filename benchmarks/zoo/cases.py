@@ -46,12 +46,12 @@ def all_cases() -> Iterator[Case]:
     yield from package_networks.cases(Case)
 
 
-def by_classes(case: Case) -> Case:
-    """Return a case whose network is repaired by classes of similar people: it is saved as ONNX, with logits."""
+def by_classes(case: Case, *, probability: bool) -> Case:
+    """Return a case whose network is repaired by classes of similar people: saved as ONNX, it closes as before."""
 
     def save(network: Any, model: Any, path: Path) -> _File:
         network.save(path)
-        return _File(path, probability=False)
+        return _File(path, probability)
 
     return replace(case, suffix=".onnx", save=save, decide=_run_onnx)
 

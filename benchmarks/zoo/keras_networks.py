@@ -94,6 +94,30 @@ def _multiplied(keras: Any) -> Any:
     return keras.Model(x, layers.Dense(1, activation="sigmoid")(h))
 
 
+def _normalised_groups(keras: Any) -> Any:
+    layers = keras.layers
+    x = keras.Input((6,))
+    tokens = layers.Dense(4)(layers.Reshape((3, 2))(x))
+    h = layers.Flatten()(layers.GroupNormalization(2)(tokens))
+    return keras.Model(x, layers.Dense(1, activation="sigmoid")(layers.Dense(8, activation="relu")(h)))
+
+
+def _shared_head(keras: Any) -> Any:
+    layers = keras.layers
+    x = keras.Input((6,))
+    tokens = layers.Dense(8, activation="relu")(layers.Reshape((3, 2))(x))
+    gates = layers.Reshape((3, 1))(layers.Dense(3, activation="sigmoid")(x))
+    logits = layers.Multiply()([layers.Dense(1)(tokens), gates])
+    return keras.Model(x, layers.Activation("sigmoid")(layers.GlobalAveragePooling1D()(logits)))
+
+
+def _product_along(keras: Any) -> Any:
+    layers = keras.layers
+    x = keras.Input((6,))
+    parts = layers.Reshape((6, 3))(layers.Dense(18, activation="sigmoid")(x))
+    return keras.Model(x, layers.Dense(1, activation="sigmoid")(keras.ops.prod(parts, axis=2)))
+
+
 # name: (class, whether it reads raw columns, how it is made)
 MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     **{name: (kind, False, _plain(name)) for name, kind in ACTIVATIONS.items()},
@@ -108,6 +132,9 @@ MODELS: dict[str, tuple[str, bool, Callable[[Any], Any]]] = {
     "embeddings, three inputs": ("B", True, _embedded),
     "LayerNormalization": ("E", False, _normalised_layers),
     "Multiply": ("E", False, _multiplied),
+    "GroupNormalization": ("E", False, _normalised_groups),
+    "shared head": ("E", False, _shared_head),
+    "product along an axis": ("E", False, _product_along),
 }
 OLD = [  # saved as .h5 as well
     "relu", "elu", "gelu", "functional with a skip", "nested", "head without a bias", "no bias at all",

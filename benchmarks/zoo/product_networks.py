@@ -294,6 +294,100 @@ class Quotient(nn.Module):
         return self.head(torch.cat([a / positive, positive.log(), positive.rsqrt() * a.exp().clamp(max=4)], dim=1))
 
 
+class SharedHead(nn.Module):
+    """A head applied to each token, and the mean of what it gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.mix, self.head = nn.Linear(2, 8), nn.Linear(3, 3), nn.Linear(8, 1)
+
+    def forward(self, x):
+        tokens = self.tokens(x.view(-1, 3, 2))
+        tokens = tokens + F.gelu(self.mix(tokens.transpose(1, 2))).transpose(1, 2)
+        return self.head(torch.relu(tokens)).mean(dim=1)
+
+
+class TwoTowers(nn.Module):
+    """The product of what two towers give, added up, and a bias of one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = (nn.Sequential(nn.Linear(3, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 4)) for _ in range(2))
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return (self.a(x[:, :3]) * self.b(x[:, 3:])).sum(dim=1, keepdim=True) + self.bias
+
+
+class DeepFM(nn.Module):
+    """DeepFM (Guo et al., 2017): a layer, pairs of factors and deep layers, added up at the output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.v, self.first = nn.Parameter(torch.randn(INPUTS, 4) / 4), nn.Linear(INPUTS, 1)
+        self.deep = nn.Sequential(nn.Linear(INPUTS * 4, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+
+    def forward(self, x):
+        factors = x.unsqueeze(2) * self.v
+        pairs = 0.5 * (factors.sum(dim=1).pow(2) - factors.pow(2).sum(dim=1)).sum(dim=1, keepdim=True)
+        return self.first(x) + pairs + self.deep(factors.flatten(1))
+
+
+class LowRankExperts(nn.Module):
+    """DCN-v2 with a mixture of experts of low rank (Wang et al., 2021): x0 times each, weighed by gates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.u, self.v = (nn.Parameter(torch.randn(3, INPUTS, 2) / 2) for _ in range(2))
+        self.c, self.gate, self.head = nn.Parameter(torch.randn(3, 2, 2)), nn.Linear(INPUTS, 3), nn.Linear(INPUTS, 1)
+
+    def forward(self, x):
+        low = torch.tanh(torch.einsum("bn,enr->ber", x, self.v))
+        given = torch.einsum("bes,ens->ben", torch.tanh(torch.einsum("ber,ers->bes", low, self.c)), self.u)
+        return self.head(torch.einsum("be,ben,bn->bn", self.gate(x).softmax(dim=1), given, x) + x)
+
+
+class SoftTrees(nn.Module):
+    """Soft trees (Irsoy et al., 2012): the products of the choices on the way to each leaf, and the mean of trees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.choices, self.leaves = nn.Linear(INPUTS, 4 * 3), nn.Parameter(torch.randn(4, 8) / 2)
+        self.register_buffer("sides", torch.tensor([[leaf >> k & 1 for k in range(3)] for leaf in range(8)]).float())
+
+    def forward(self, x):
+        chosen = torch.sigmoid(self.choices(x)).view(-1, 4, 1, 3)
+        reached = torch.prod(chosen * self.sides + (1 - chosen) * (1 - self.sides), dim=3)
+        return (reached * self.leaves).sum(dim=2).mean(dim=1, keepdim=True)
+
+
+class Channels(nn.Module):
+    """``norm`` of channels of three numbers each (rows, channels, 3), their gates, and a layer after them."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.tokens, self.norm = nn.Linear(2, 4), norm
+        self.gate, self.head = nn.Linear(4, 4), nn.Linear(12, 1)
+
+    def forward(self, x):
+        channels = self.norm(self.tokens(x.reshape(-1, 3, 2)).transpose(1, 2))
+        gates = torch.sigmoid(self.gate(channels.mean(dim=2)))
+        return self.head((channels * gates.unsqueeze(2)).flatten(1))
+
+
+class CrossAttention(nn.Module):
+    """Attention of one token to others, with PyTorch's layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.others = nn.Linear(2, 4), nn.Linear(1, 4)
+        self.attention, self.head = nn.MultiheadAttention(4, 2, batch_first=True), nn.Linear(4, 1)
+
+    def forward(self, x):
+        query, others = self.one(x[:, :2]).unsqueeze(1), self.others(x[:, 2:, None])
+        return self.head(torch.relu(query + self.attention(query, others, others)[0]).flatten(1))
+
+
 PRODUCTS: dict[str, Callable[[], nn.Module]] = {
     "ReGLU": lambda: Gate(torch.relu),
     "SwiGLU": lambda: Gate(F.silu),
@@ -320,4 +414,12 @@ PRODUCTS: dict[str, Callable[[], nn.Module]] = {
     "shared, spectral and weight norm": Shared,
     "addcmul, einsum, expand, maximum": Pieces,
     "quotient, logarithm, root": Quotient,
+    "shared head": SharedHead,
+    "two towers": TwoTowers,
+    "DeepFM": DeepFM,
+    "DCN-v2, experts of low rank": LowRankExperts,
+    "soft trees": SoftTrees,
+    "groups of channels": lambda: Channels(nn.GroupNorm(2, 4)),
+    "instances": lambda: Channels(nn.InstanceNorm1d(4, affine=True)),
+    "cross attention": CrossAttention,
 }

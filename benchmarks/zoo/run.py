@@ -109,7 +109,7 @@ def _steps(case: Case, people: People, folder: Path, outcome: Outcome, method: s
         raise AssertionError("not every neighbourhood is proven")
     yield "proven"
     if certificate.content["entry"] is not None:  # by classes: the original behind some nodes, as an ONNX file
-        case = by_classes(case)
+        case = by_classes(case, probability=network.closing == "sigmoid")
     path = folder / f"repaired{case.suffix}"
     repaired = case.save(result.network, model, path)
     certificate.save(folder / "certificate.json", path)

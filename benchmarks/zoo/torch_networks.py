@@ -192,6 +192,18 @@ class TwoInputs(nn.Module):
         return self.layers(torch.cat([parts, self.bn_cont(x_cont)], 1))
 
 
+class Bags(nn.Module):
+    """The sum of the rows of a table for two codes, those of the job, beside numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bag = nn.EmbeddingBag(4, 3, mode="sum")
+        self.layers = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 1))
+
+    def forward(self, x):
+        return self.layers(torch.cat([self.bag(x[:, [1, 1]].long()), x[:, [0, 2, 3, 4, 5]]], dim=1))
+
+
 class OneHot(nn.Module):
     """Codes become one-hot columns in forward()."""
 
@@ -299,6 +311,7 @@ MODULES: dict[str, tuple[str, bool, Callable[[], nn.Module]]] = {
     "embeddings without a bias": ("B", True, lambda: Embedded(bias=False)),
     "embeddings, two inputs": ("B", True, TwoInputs),
     "one-hot in forward": ("B", True, OneHot),
+    "bags of embeddings": ("B", True, Bags),
     "defined out of order": ("D", False, OutOfOrder),
     "clamp": ("B", False, Clamped),
     "LayerNorm": ("E", False, lambda: _around(nn.LayerNorm(8))),
@@ -316,7 +329,7 @@ EXPORTED = [
     "ReLU", "LeakyReLU", "PReLU per unit", "ReLU6", "ELU", "SELU", "Softplus", "Softsign", "Hardsigmoid", "GELU",
     "GELU tanh", "SiLU", "Mish", "Hardswish", "BatchNorm after", "(x - mean) / std", "softmax of two", "skip",
     "wide & deep", "ensemble, stack", "ResNet", "embeddings", "head without a bias", "no bias at all",
-    "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "product of two layers",
+    "no bias after BatchNorm", "ResNet, head without a bias", "LayerNorm", "GroupNorm", "product of two layers",
     *(name for name in PRODUCTS if name not in NOT_EXPORTED),
 ]  # fmt: skip
 SAVED_PROGRAMS = [
@@ -332,6 +345,7 @@ SAVED_PROGRAMS = [
     "head without a bias",
     "no bias at all",
     "no bias after BatchNorm",
+    "bags of embeddings",
     *(name for name in PRODUCTS if "norm" not in name),
 ]
 # The state dicts of these, alone in a file, are read with the activation that their owner names.

@@ -160,3 +160,34 @@ def test_finished_parts_are_continued_for_a_model_that_shows_what_it_is(pipeline
         assert fairmend.audit(model, SPEC, FRAME, resume=folder).count == first.count
     with pytest.raises(FairmendError, match="function, which may change"):
         fairmend.audit(load_model(pipeline.predict_proba, takes="people"), SPEC, FRAME, resume=tmp_path / "f")
+
+
+class Drifting:
+    """Scores by age, and from some row on otherwise for one person in ten."""
+
+    def __init__(self, start):
+        self.rows, self.start = 0, start
+
+    def __call__(self, X):
+        self.rows += len(X)
+        old = np.where(X[:, 0] > 44, 0.8, 0.2)
+        return np.where((X[:, 3] % 10 == 3) & (self.rows > self.start), 1 - old, old)
+
+
+COMMANDS = {
+    "audit": lambda model: fairmend.audit(model, SPEC, FRAME),
+    "certify": lambda model: fairmend.certify(model, SPEC, FRAME),
+    "search": lambda model: fairmend.search(model, SPEC, FRAME, method="grft", seeds=50, local_steps=5),
+    "repair": lambda model: fairmend.repair(model, SPEC, X[:20], X[20:100], np.arange(80) % 2, method="average"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_scores_that_change_later_are_noticed(command):
+    steady = Drifting(10**9)
+    COMMANDS[command](steady)
+    bound = Drifting(10**9)
+    load_model(bound, spec=SPEC)
+    for start in (bound.rows + 1, (bound.rows + steady.rows) // 2):
+        with pytest.raises(FairmendError, match="not deterministic"):
+            COMMANDS[command](Drifting(start))

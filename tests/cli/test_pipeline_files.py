@@ -4,13 +4,16 @@ import json
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
+from sklearn.tree import DecisionTreeClassifier
 
 import fairmend
+from fairmend.spec import Feature, Label, Spec
 from support.cli_case import refused, run, small_people, succeeded
 
 skops_io = pytest.importorskip("skops.io")
@@ -90,3 +93,26 @@ def test_the_function_that_puts_it_back_is_public():
     import fairmend.sklearn
 
     assert "to_estimator" in fairmend.sklearn.__all__
+
+
+@pytest.mark.parametrize("command", ["audit", "certify", "search"])
+@pytest.mark.parametrize("texts", [{"f": "f ", "m": "m "}, {"f": " f", "m": " m"}])  # a table loses those in front
+def test_values_that_the_pipeline_would_get_as_others_are_refused(command, texts, tmp_path):
+    people = small_people()[["gender", "age", "good"]]
+    people["gender"] = people["gender"].map(texts)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["gender"]), remainder="passthrough")
+    copies = FunctionTransformer(
+        pd.DataFrame.copy, feature_names_out="one-to-one"
+    )  # what is behind it is not looked at
+    model = make_pipeline(copies, encoder, DecisionTreeClassifier(random_state=0))
+    joblib.dump(model.fit(people[["gender", "age"]], people["good"]), tmp_path / "pipeline.joblib")
+    Spec(
+        [
+            Feature("gender", "categorical", categories=("f", "m"), encoding="ordinal", protected=True),
+            Feature("age", "integer", range=(0, 120)),
+        ],
+        Label("good", "yes"),
+    ).save(tmp_path / "spec.toml")
+    done = call(tmp_path, command, "pipeline.joblib", "--trust-pickle", *(["--method", "grft"] * (command == "search")))
+    refused(done, "people.csv: Pipeline: an encoder knows '", "and the model would get")

@@ -8,12 +8,14 @@ import sys
 from types import SimpleNamespace
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import fairmend
 from fairmend.network import Activation, Affine, Network
 from fairmend.prove.certificate import certificate_of_fair
-from fairmend.spec import Feature, Label, Spec
+from fairmend.spec import Claim, Feature, Label, Spec
 from fairmend_check.main import _show_progress, _wrapped, main
 from fairmend_check.result import CheckResult
 from support.checker_cases import case, rounding_case, write
@@ -99,6 +101,52 @@ def test_a_probability_that_is_the_output_of_a_layer_is_decided_at_0(tmp_path):
     result = fairmend.check(tmp_path / "certificate.json", tmp_path / "model.onnx", run=False)
     assert result.valid
     assert "a program that predicts class 1 if the output is at least 0" in result.condition
+
+
+def with_two_outputs(tmp_path, nodes, claim=None):
+    """Return the result of a check of a file with 2 outputs, after which come these nodes."""
+    node, first = helper.make_node, numpy_helper.from_array
+    graph = helper.make_graph(
+        [node("Gemm", ["x", "W", "b"], ["z" if nodes else "y"], transB=1), *nodes],
+        "g",
+        [helper.make_tensor_value_info("x", 1, ["n", 1])],
+        [helper.make_tensor_value_info("y", 1, ["n", 1 if len(nodes) > 1 else 2])],
+        [
+            first(np.array([[0.1], [-0.1]], np.float32), "W"),
+            first(np.array([0, 8], np.float32), "b"),
+            *([first(np.array([1]), "second")] if len(nodes) > 1 else []),
+        ],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10), tmp_path / "m.onnx")
+    spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True)], Label("y", "1"), claim=claim)
+    made, _ = certificate_of_fair(fairmend.load_network(tmp_path / "m.onnx"), spec, np.array([[0.0]], np.float32))
+    made.save(tmp_path / "certificate.json", tmp_path / "m.onnx")
+    result = fairmend.check(tmp_path / "certificate.json", tmp_path / "m.onnx")
+    assert result.valid, result.reasons
+    return result
+
+
+LOG_SOFTMAX = helper.make_node("LogSoftmax", ["z"], ["y"], axis=1)
+SECOND_OF_TWO = [
+    helper.make_node("LogSoftmax", ["z"], ["p"], axis=1),
+    helper.make_node("Gather", ["p", "second"], ["y"], axis=1),
+]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "how"), [([], "the class with the largest output"), (SECOND_OF_TWO, "class 1 if the exponential of the")]
+)
+def test_a_file_that_does_not_decide_between_two_outputs_says_so(tmp_path, nodes, how):
+    """The second output may be no score of a class, and a logarithm of a probability is below 0 for everyone."""
+    assert f"file does not decide. The claim is about a program that predicts {how}" in (
+        with_two_outputs(tmp_path, nodes).condition
+    )
+
+
+def test_scores_before_a_log_softmax_are_said_to_be_those(tmp_path):
+    """They differ by 0.1, and the outputs of the file, which come after it, by 0.2."""
+    result = with_two_outputs(tmp_path, [LOG_SOFTMAX], Claim("score", on="logit", delta=0.11))
+    assert "each raw output of this model, before a closing sigmoid, softmax or log-softmax" in result.claim
 
 
 def test_a_terminal_gets_lines_that_break_between_words(files, capsys, monkeypatch):

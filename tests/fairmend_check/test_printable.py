@@ -34,7 +34,7 @@ def test_wrong_arguments_are_shown_escaped(capsys):
 
 
 def test_characters_that_show_nothing_are_escaped():
-    for blank in "\u034f\u115f\u1160\u2800\u3164\uffa0\ufe0f\U000e0100":
+    for blank in "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\uffa0\ufe0f\U00016fe4\U0001d159\U000e0100":
         assert printable(f"a{blank}b") == text.printable(f"a{blank}b") != f"a{blank}b"
 
 

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, QuantileTransformer, StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, PolynomialFeatures, QuantileTransformer, StandardScaler
 from torch import nn
 
 import fairmend
@@ -22,7 +22,7 @@ from fairmend.models.estimator import EstimatorRunner
 from fairmend.models.export_estimator import _plain_attributes
 from fairmend.models.export_module import export_module
 from fairmend.models.keras_model import _require_known_operators
-from fairmend.spec import Feature, Spec
+from fairmend.spec import Feature, Label, Spec
 from support.keras_files import import_keras, quiet
 
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -216,6 +216,77 @@ def test_a_pipeline_that_reads_text_becomes_a_file_that_loads(tmp_path):
     np.testing.assert_allclose(file.runner.run(SPEC, file.ports, X), expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("values", [(3, 7), (-1, 1), ("1", "2"), (0, 1), ("0", "1"), (2**53, 2**53 + 1)])
+@pytest.mark.parametrize("encoder", [OneHotEncoder(handle_unknown="ignore"), OrdinalEncoder()])
+def test_a_pipeline_with_numbers_as_categories_becomes_a_file(values, encoder, tmp_path):
+    spec = Spec([Feature("sex", "categorical", categories=values, protected=True), *FEATURES[2:]])
+    frame, y = numbered_people(values)
+    pipeline = make_pipeline(
+        make_column_transformer((encoder, ["sex"]), remainder="passthrough"), RandomForestClassifier(5, random_state=0)
+    ).fit(frame, y)
+    result = fairmend.repair(pipeline, spec, frame[:20], frame[20:200], y[20:200], method="average")
+    assert result.certificate is not None, result.warnings
+    result.network.save(tmp_path / "fair.onnx")
+    result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+    assert fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx").valid
+
+
+@pytest.mark.parametrize(
+    ("values", "steps", "said"),
+    [
+        ((1.0, 2.0), [make_column_transformer((OneHotEncoder(), ["sex"]), remainder="passthrough")], "such as 1.0"),
+        ((3, 7), [], 'Make it kind = "integer"'),
+    ],
+)
+def test_categories_that_no_file_can_read_are_refused_in_one_line(values, steps, said):
+    spec = Spec([Feature("sex", "categorical", categories=values, protected=True), *FEATURES[2:]])
+    frame, y = numbered_people(values)
+    model = make_pipeline(*steps, RandomForestClassifier(5, random_state=0)).fit(frame, y)
+    result = fairmend.repair(model, spec, frame[:20], frame[20:200], y[20:200], method="average")
+    assert result.certificate is None
+    (why,) = (text for text in result.warnings if "certificate" in text)
+    assert said in why
+    assert "\n" not in why
+
+
+def numbered_people(values):
+    X, y = rows()
+    frame = pd.DataFrame(X[:, 2:].astype(np.float64), columns=["age", "income"])
+    frame.insert(0, "sex", np.array(values, dtype=object)[X[:, 0].astype(int)])
+    return frame.infer_objects(), y
+
+
+def test_truth_values_are_cut(tmp_path):
+    """ONNX Runtime has no Where for truth values."""
+    inputs = [onnx.helper.make_tensor_value_info(name, kind, [None, 1]) for name, kind in (("sex", 9), ("age", 1))]
+    nodes = [
+        onnx.helper.make_node("Cast", ["sex"], ["number"], to=1),
+        onnx.helper.make_node("Sub", ["age", "number"], ["both"]),
+        onnx.helper.make_node("Sigmoid", ["both"], ["score"]),
+    ]
+    score = onnx.helper.make_tensor_value_info("score", 1, [None, 1])
+    graph = onnx.helper.make_graph(nodes, "g", inputs, [score])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "model.onnx")
+    rng = np.random.default_rng(0)
+    X, y = np.column_stack([rng.integers(0, 2, 300), rng.normal(0, 2, 300).round(2)]), rng.integers(0, 2, 300)
+    for protected in ("integer", "categorical"):
+        kind = {"range": (0, 1)} if protected == "integer" else {"categories": ("no", "yes")}
+        sex = Feature("sex", protected, protected=True, **kind)
+        spec = Spec([sex, Feature("age", "continuous", range=(-9, 9))], Label("y", "1"))
+        for method in ("average", "auto"):
+            result = fairmend.repair(tmp_path / "model.onnx", spec, X[:20], X[20:200], y[20:200], method=method)
+            assert result.certificate is not None, result.warnings
+            result.network.save(tmp_path / "fair.onnx")
+            result.certificate.save(tmp_path / "fair.json", tmp_path / "fair.onnx")
+            checked = fairmend.check(tmp_path / "fair.json", tmp_path / "fair.onnx")
+            assert checked.valid, checked.reasons
+            session = onnxruntime.InferenceSession(tmp_path / "fair.onnx")
+            age = X[:, 1:].astype(np.float32)
+            no, yes = (session.run(None, {"sex": np.full((300, 1), each), "age": age})[0] for each in (False, True))
+            assert no.tobytes() == yes.tobytes()
+
+
 def test_an_estimator_fitted_on_a_data_frame_of_numbers_becomes_a_file(tmp_path):
     X, y = rows()
     spec = Spec([Feature("sex", "integer", range=(0, 1), protected=True), *FEATURES[2:]])
@@ -337,3 +408,31 @@ def test_thresholds_of_lightgbm_decide_alike_in_float32():
     np.testing.assert_array_equal(x <= np.array(written.floats, np.float32), x <= thresholds)
     nearest = onnx.helper.make_attribute("nodes_values", thresholds.tolist())
     assert (x <= np.array(nearest.floats, np.float32)).sum() > (x <= thresholds).sum()
+
+
+@pytest.mark.parametrize("classes", [("no", "yes"), (0, 1), (False, True)])
+def test_a_repaired_file_names_its_classes_where_the_first_one_is_positive(classes, tmp_path):
+    X, y = rows()
+    model = GaussianNB().fit(X, np.array(classes)[y])
+    spec = Spec(list(FEATURES), Label("y", str(classes[0]), threshold=0.7))
+    result = fairmend.repair(model, spec, X[:20], X[20:200], 1 - y[20:200], method="average")
+    assert result.certificate is not None, result.warnings
+    result.network.save(tmp_path / "fair.onnx")
+    again = load_model(tmp_path / "fair.onnx", spec=spec)
+    np.testing.assert_array_equal(again.predict(X), result.network.predict(X))
+    np.testing.assert_array_equal(again.predict(X), result.estimator.predict_proba(X)[:, 0] >= 0.7)
+
+
+def test_what_the_checker_refuses_gets_no_certificate_and_an_open_width_is_declared(tmp_path):
+    X, y = rows()
+    forest = RandomForestClassifier(5, random_state=0).fit(X, y)
+    model = skl2onnx.to_onnx(forest, X[:1], options={"zipmap": False})
+    del model.graph.input[0].type.tensor_type.shape.dim[1:]
+    model.graph.input[0].type.tensor_type.shape.dim.add().dim_param = "columns"
+    onnx.save(model, tmp_path / "open.onnx")
+    repaired_and_checked(load_model(tmp_path / "open.onnx", spec=SPEC), tmp_path)
+    model.metadata_props.add(key="ort_config", value="{}")
+    onnx.save(model, tmp_path / "noted.onnx")
+    result = fairmend.repair(tmp_path / "noted.onnx", SPEC, X[:20], X[20:200], y[20:200], method="average")
+    assert result.certificate is None
+    assert any("fairmend check refuses the repaired file" in text for text in result.warnings)

@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 
 import fairmend
 from fairmend.base.errors import FairmendError
@@ -86,6 +87,81 @@ def test_a_lightgbm_gets_the_categories_of_pandas_that_it_was_fitted_on():
 
     X, y = data_of((" Male", " Female"))
     assert fairmend.audit(Model(), spec_of((" Male", " Female")), X.assign(y=y)).count == len(X)
+
+
+def test_what_no_encoder_shows_is_given_as_it_is_in_the_data():
+    for pair in (*PAIRS, (pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01"))):
+        X, y = data_of(pair)
+        first = X.sex.isna() if pair[0] is None else X.sex == pair[0]
+        model = make_pipeline(FunctionTransformer(lambda X, pair=pair: own_codes(X, pair)), FOREST).fit(X, y)
+        assert fairmend.audit(model, spec_of(pair), X.assign(y=y)).count > 100
+        people = fairmend.load_model(lambda X, pair=pair: 0.2 + 0.6 * own_codes(X, pair).sex.to_numpy(), takes="people")
+        assert first.any()
+        assert not first.all()
+        assert fairmend.audit(people, spec_of(pair), X.assign(y=y)).count == len(X)
+        assert fairmend.certify(people, spec_of(pair), X.assign(y=y)).counts["unfair"] == len(X)
+
+
+def own_codes(X, pair):
+    """What a step makes of values that it compares itself: 1 for the first, type and spaces included."""
+    return X.assign(sex=[1.0 if type(each) is type(pair[0]) and each == pair[0] else 0.0 for each in X.sex.tolist()])
+
+
+def test_categories_of_pandas_keep_their_type():
+    X, y = data_of((" Male", " Female"))
+    X = X.astype({"sex": "category"})
+    model = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5, categorical_features="from_dtype").fit(X, y)
+    swapped = X.assign(sex=X.sex.cat.rename_categories({" Male": " Female", " Female": " Male"}).astype(X.sex.dtype))
+    unequal = (model.predict(X) != model.predict(swapped)).sum()
+    assert fairmend.audit(model, spec_of((" Male", " Female")), X.assign(y=y)).count == unequal > 0
+
+
+def test_values_in_a_stream_that_the_model_would_get_as_others_are_refused():
+    for pair, same in (((" Male", " Female"), False), (("1", "2"), False), ((True, False), True), ((1, 2), True)):
+        X, _ = data_of(pair)
+        model = fairmend.load_model(lambda X, pair=pair: 0.2 + 0.6 * own_codes(X, pair).sex.to_numpy(), takes="people")
+        if same:
+            assert fairmend.audit(model, spec_of(pair), iter([X])).count == len(X)
+            continue
+        with pytest.raises(FairmendError, match=r'the data has .* in "sex", and the model would get'):
+            fairmend.audit(model, spec_of(pair), iter([X]))
+
+
+def test_names_are_found_behind_steps_that_do_nothing():
+    X, y = data_of((3, 7))
+    model = make_pipeline("passthrough", FOREST).fit(X, y)
+    assert fairmend.audit(model, spec_of((3, 7)), X.assign(y=y)).count > 100
+
+
+def test_a_matrix_without_names_does_not_hold_codes_of_what_encoders_know():
+    X, y = data_of((3, 7))
+    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), [0]), remainder="passthrough")
+    with pytest.raises(FairmendError, match="knows 3 and 7 in"):
+        fairmend.audit(make_pipeline(encoder, FOREST).fit(X.to_numpy(), y), spec_of((3, 7)), X.assign(y=y))
+    silent = make_pipeline(Silent(), FOREST).fit(X, y)
+    with pytest.raises(FairmendError, match="does not show its columns"):
+        fairmend.audit(silent, spec_of((3, 7)), X.assign(y=y))
+    people = fairmend.load_model(silent.predict_proba, takes="people")
+    assert fairmend.audit(people, spec_of((3, 7)), X.assign(y=y)).count > 100
+
+
+class Silent(TransformerMixin, BaseEstimator):
+    """A step that keeps no names."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return np.asarray(X, dtype=float)
+
+
+def test_a_model_on_columns_with_the_names_of_scaled_features_is_refused():
+    X, y = data_of((0, 1))
+    spec = Spec(
+        [spec_of((0, 1)).features[0], Feature("income", "integer", range=(0, 100), scale={"mean": 50, "std": 10})]
+    )
+    with pytest.raises(FairmendError, match="the spec scales it"):
+        fairmend.audit(FOREST.fit(X, y), spec, X)
 
 
 def test_an_onnx_file_that_knows_texts_with_spaces_is_refused(tmp_path):

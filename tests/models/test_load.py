@@ -4,6 +4,7 @@ import pickle
 import sys
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 import torch
@@ -18,6 +19,7 @@ from torch import nn
 import fairmend
 from fairmend import FairmendError, Feature, Network, Spec, load_model
 from fairmend.models import InputSignature, Port, RunModel, ports_of
+from fairmend.spec import Label
 from support import people_models
 from support.keras_files import import_keras, quiet
 
@@ -431,3 +433,41 @@ def _two(sex, income):
             Feature("income", "integer", range=(0, 100_000), scale=income),
         ]
     )
+
+
+def test_a_function_that_exits_is_refused_in_one_line():
+    def leave(X):
+        raise SystemExit(0)
+
+    with pytest.raises(FairmendError, match="fails on 128 rows: SystemExit: 0"):
+        load_model(leave, spec=Spec([Feature("sex", "integer", range=(0, 1), protected=True)]))
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], ["yes", "no"]])
+@pytest.mark.parametrize("with_label", [True, False])
+def test_maps_are_read_in_the_order_of_the_labels(labels, with_label, tmp_path):
+    pytest.importorskip("onnxruntime")
+    nodes = [
+        onnx.helper.make_node(
+            "LinearClassifier", ["X"], ["label", "shares"], domain="ai.onnx.ml", classlabels_strings=labels,
+            coefficients=[0.0, 0.0, 1.0, 2.0], intercepts=[0.0, 0.0], post_transform="SOFTMAX",
+        ),
+        onnx.helper.make_node("ZipMap", ["shares"], ["maps"], domain="ai.onnx.ml", classlabels_strings=labels),
+    ]  # fmt: skip
+    number, text = onnx.TensorProto.FLOAT, onnx.TensorProto.STRING
+    maps = onnx.helper.make_map_type_proto(text, onnx.helper.make_tensor_type_proto(number, []))
+    outputs = [onnx.helper.make_tensor_value_info("label", text, [None])] if with_label else []
+    outputs.append(onnx.helper.make_value_info("maps", onnx.helper.make_sequence_type_proto(maps)))
+    graph = onnx.helper.make_graph(nodes, "g", [onnx.helper.make_tensor_value_info("X", number, [None, 2])], outputs)
+    versions = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=versions, ir_version=9), tmp_path / "maps.onnx")
+    sex, age = Feature("sex", "integer", range=(0, 1), protected=True), Feature("age", "continuous", range=(-3, 3))
+    spec = Spec([sex, age], Label("y", labels[1], threshold=0.9))
+    X = np.column_stack([np.zeros(61), np.linspace(-3, 3, 61)])
+    unequal = (score(X) >= 0.9) != (score(np.add(X, [1, 0])) >= 0.9)
+    assert fairmend.audit(tmp_path / "maps.onnx", spec, X).unequal.tolist() == unequal.tolist()
+    assert 0 < unequal.sum() < 61
+
+
+def score(X):
+    return 1 / (1 + np.exp(-X @ [1.0, 2.0]))

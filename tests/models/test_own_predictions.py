@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, GradientBoostingClassifier, RandomForestClassifier
-from sklearn.linear_model import RidgeClassifier, SGDClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -104,3 +105,55 @@ def test_a_label_of_an_onnx_file_that_is_another_class_is_asked_about(tmp_path):
     path.write_bytes(made.SerializeToString())
     with pytest.raises(FairmendError, match="predicts another class"):
         fairmend.load_model(path, spec=spec_at())
+
+
+CLASSES = [("no", "yes"), (0, 1), (False, True), (2, 10)]
+
+
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("threshold", [0.2, 0.8])
+def test_a_threshold_is_about_the_positive_class_wherever_the_model_has_it(classes, threshold, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 300), rng.normal(0, 1, 300).round(2)])
+    y = np.where(X.sum(axis=1) + rng.normal(0, 0.7, 300) > 0.7, classes[1], classes[0])
+    other = X.copy()
+    other[:, 0] = 1 - X[:, 0]
+    features = [Feature("sex", "integer", range=(0, 1), protected=True), Feature("x", "continuous", range=(-5, 5))]
+    forest = RandomForestClassifier(9, max_depth=4, random_state=0).fit(X, y)
+    to_onnx = pytest.importorskip("skl2onnx").to_onnx
+    made = to_onnx(forest, X[:1].astype(np.float32), options={id(forest): {"zipmap": False}})
+    (tmp_path / "forest.onnx").write_bytes(made.SerializeToString())
+    for number, positive in enumerate(classes):
+        spec = Spec(features, Label("y", str(positive), threshold=threshold))
+        sides = [forest.predict_proba(rows)[:, number] >= threshold for rows in (X, other)]
+        for model in (forest, tmp_path / "forest.onnx"):
+            assert fairmend.audit(model, spec, X).count == (sides[0] != sides[1]).sum() > 0
+    regression = LogisticRegression().fit(X, y)
+    assert fairmend.audit(regression, spec, X).count > 0
+    with pytest.raises(FairmendError, match="in this order, and the spec has another: set positive"):
+        fairmend.audit(regression, Spec(features, Label("y", str(classes[0]), threshold=threshold)), X)
+
+
+def test_a_support_vector_machine_of_three_classes_is_taken_at_its_word_where_votes_are_tied():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 2, 400), rng.normal(0, 1, (400, 2)).round(1)])
+    y = np.array(["a", "b", "c"])[np.digitize(X.sum(axis=1) + rng.normal(0, 1, 400), [-0.3, 0.8])]
+    model = SVC(C=0.1).fit(X, y)
+    scores = model.decision_function(X)
+    assert (model.classes_[scores.argmax(axis=1)] != model.predict(X)).any()
+    sex = Feature("sex", "integer", range=(0, 1), protected=True)
+    others = [Feature(name, "continuous", range=(-5, 5)) for name in ("x", "z")]
+    spec = Spec([sex, *others], Label("y", classes=("a", "b", "c")))
+    other = np.column_stack([1 - X[:, 0], X[:, 1:]])
+    assert fairmend.audit(model, spec, X).count == (model.predict(X) != model.predict(other)).sum() > 0
+
+
+def test_a_file_with_the_classes_in_another_order_is_refused(tmp_path):
+    X, y = data(("bad", "good"))
+    network = MLPClassifier((3,), max_iter=2000, random_state=0).fit(X, y)
+    made = pytest.importorskip("skl2onnx").to_onnx(network, X[:1].astype(np.float32), options={"zipmap": False})
+    (tmp_path / "network.onnx").write_bytes(made.SerializeToString())
+    assert fairmend.audit(tmp_path / "network.onnx", spec_at(0.7, "good"), X).exact
+    for source in (network, tmp_path / "network.onnx"):
+        with pytest.raises(FairmendError, match=r'has the classes bad and good.*set positive = "good"'):
+            fairmend.audit(source, spec_at(0.7, "bad"), X)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairmend.base.errors import FairmendError
 from fairmend.spec import Feature, Label, Spec
 from fairmend.spec.read_values import (
     RowsError,
@@ -152,3 +153,9 @@ def test_categoricals_and_texts_give_the_same_codes(missing):
     assert found[0].tolist() == found[1].tolist()
     with pytest.raises(RowsError, match='row 1: "unused" is not one of its categories'):
         read_values(feature, pd.DataFrame({"c": pd.Categorical(["a", "unused"])}))
+
+
+def test_values_that_are_lists_are_refused_in_one_line():
+    spec = Spec([Feature("sex", "categorical", categories=("[1]", "[2]"), protected=True)])
+    with pytest.raises(FairmendError, match='column "sex": unhashable type'):
+        spec.encode(pd.DataFrame({"sex": [[1], [2]]}))

@@ -143,6 +143,28 @@ GRAPHS = {
     "one embedding for two columns": lambda: Model(
         lambda m, x: m.b(m.e(x.long()).flatten(1)), e=nn.Embedding(4, 3), b=nn.Linear(6, 1)
     ),
+    **{
+        name: lambda forward=forward: Model(
+            forward,
+            a=nn.Linear(2, 4),
+            b=nn.Linear(4, 1),
+            c=nn.Linear(6, 4),
+            d=nn.Linear(6, 6),
+            u=nn.Linear(6, 1),
+            v=nn.Linear(6, 4),
+            norm=nn.InstanceNorm1d(3, affine=True),
+        )
+        for name, forward in {
+            "mean of one head": lambda m, x: m.b(m.a(m.d(x).view(-1, 3, 2)).relu()).mean(1),
+            "head of one token": lambda m, x: m.b(m.a(m.d(x).view(-1, 3, 2)).relu())[:, 0],
+            "gated logit": lambda m, x: m.u(x).sigmoid() * m.b(m.c(x).relu()),
+            "bilinear score": lambda m, x: (m.c(x) * m.v(x)).sum(1),
+            "factorisation machine": lambda m, x: m.u(x) + ((m.c(x) ** 2) - m.v(x) ** 2).sum(1, keepdim=True) / 2,
+            "channels of tokens": lambda m, x: m.b(m.norm(m.a(m.d(x).view(-1, 3, 2))).relu().mean(1)),
+            "product along an axis": lambda m, x: m.u(torch.prod(m.a(m.d(x).view(-1, 3, 2)).view(-1, 6, 2).tanh(), 2)),
+            "three factors": lambda m, x: m.b(torch.einsum("bi,bi,bi->bi", m.c(x), m.v(x).sigmoid(), m.c(x).exp())),
+        }.items()
+    },
     "one-hot": lambda: Model(
         lambda m, x: m.b(torch.cat([F.one_hot(x[:, 0].long(), 4).float(), x[:, 1:]], 1)), b=nn.Linear(9, 1)
     ),

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Inputs: TypeAlias = Union["pd.DataFrame", npt.ArrayLike, "Iterable[pd.DataFrame | npt.ArrayLike]"]
 
+Check: TypeAlias = "Callable[[pd.DataFrame], None]"
+"""Refuses people in the user's own values that a model would read as others."""
+
 _ROWS, _NUMBERS = 65_536, 2_000_000
 
 
@@ -34,10 +37,12 @@ def known_length(X: Inputs) -> int:
     return 0 if _is_stream(X) else len(X)  # type: ignore[arg-type]
 
 
-def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike) -> Iterator[FloatArray]:
+def encode_chunks(spec: Spec, X: Inputs, dtype: npt.DTypeLike, check: Check | None = None) -> Iterator[FloatArray]:
     """Yield X in pieces of any size, checked and encoded."""
     done = 0
     for chunk in _chunks(X, block_rows(spec)):
+        if check is not None and is_frame(chunk):
+            check(chunk)
         try:
             encoded = spec.as_inputs(chunk, dtype, first_row=done)
         except RowsError:
@@ -207,10 +212,16 @@ class GivenInputs(SlicedInputs, Reading):
 
     @classmethod
     def of(
-        cls, spec: Spec, X: Inputs, dtype: npt.DTypeLike, rows: int | None, witnesses: Witnesses | None
+        cls,
+        spec: Spec,
+        X: Inputs,
+        dtype: npt.DTypeLike,
+        rows: int | None,
+        witnesses: Witnesses | None,
+        check: Check | None = None,
     ) -> GivenInputs:
         """Return inputs that are encoded or not."""
-        return cls(encode_chunks(spec, X, dtype), rows or known_length(X), witnesses)
+        return cls(encode_chunks(spec, X, dtype, check), rows or known_length(X), witnesses)
 
     @classmethod
     def valid(cls, X: FloatArray, witnesses: Witnesses | None = None) -> GivenInputs:
@@ -244,8 +255,15 @@ class TableInputs(SlicedInputs):
 
     from_files = True
 
-    def __init__(self, spec: Spec, dtype: npt.DTypeLike, table: TableStream, witnesses: Witnesses | None) -> None:
-        self._spec, self._dtype, self._table, self.witnesses = spec, dtype, table, witnesses
+    def __init__(
+        self,
+        spec: Spec,
+        dtype: npt.DTypeLike,
+        table: TableStream,
+        witnesses: Witnesses | None,
+        check: Check | None = None,
+    ) -> None:
+        self._spec, self._dtype, self._table, self.witnesses, self._check = spec, dtype, table, witnesses, check
         self.count, self.total = len(table.parts), table.total
         self._has_pairs_taken = witnesses is not None  # also on a worker, which has no callback
 
@@ -256,7 +274,7 @@ class TableInputs(SlicedInputs):
 
     def read(self, number: int) -> TableReading:
         """Return the inputs of a slice."""
-        return TableReading(self._spec, self._dtype, self._table.slices()[number])
+        return TableReading(self._spec, self._dtype, self._table.slices()[number], self._check)
 
     def take(self, notes: list[tuple[Ints, FloatArray, FloatArray]], before: int) -> None:
         """Hand the pairs to the caller."""
@@ -278,8 +296,8 @@ class TableInputs(SlicedInputs):
 class TableReading(Reading):
     """A slice of a table, encoded as it is read."""
 
-    def __init__(self, spec: Spec, dtype: npt.DTypeLike, part: TableSlice) -> None:
-        self._spec, self._dtype, self._part = spec, dtype, part
+    def __init__(self, spec: Spec, dtype: npt.DTypeLike, part: TableSlice, check: Check | None) -> None:
+        self._spec, self._dtype, self._part, self._check = spec, dtype, part, check
         self.first, self.rows = part.first, part.rows
         self._pairs: list[tuple[Ints, FloatArray, FloatArray]] = []
 
@@ -288,6 +306,8 @@ class TableReading(Reading):
         require_visible(self._part)
         done = self.first
         for frame in self._part:
+            if self._check is not None:
+                self._check(frame)
             yield self._spec.as_inputs(frame, self._dtype, first_row=done)
             done += len(frame)
 

@@ -37,10 +37,10 @@ from fairmend.base.device import check_device_name
 from fairmend.base.errors import FairmendError
 from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import as_text
-from fairmend.models import ModelSource
+from fairmend.models import ModelSource, RunModel
 from fairmend.network import Model
 from fairmend.network.model import ScoredRows
-from fairmend.prove.fit import model_condition, model_of_spec
+from fairmend.prove.fit import model_condition, model_of_spec, require_stable
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.spec import Spec
 from fairmend.spec.read_values import is_frame
@@ -114,7 +114,7 @@ def audit(
     on_plan : called before the work with the method, and with how long it may take.
     witnesses : called, block by block, with the worst pair of every unequal input.
     """
-    network = model_of_spec(net, spec)
+    network = model_of_spec(net, spec, X)
     started = time.perf_counter()
     _check(
         network,
@@ -152,6 +152,7 @@ def audit(
         else:
             audit_reading(job, first, chain([start], blocks), np.random.default_rng(seed), tally, engine, kept)
             inputs.take(first.notes(), 0)
+    require_stable(network)
     _logger.info(
         "audit: %d of %d treated unequally, %d unknown, %d scores computed",
         *(tally.count, tally.total, tally.unknown, tally.evaluations),
@@ -194,11 +195,12 @@ def _sliced(
     """Return inputs of any origin in slices."""
     if X is None:
         return GivenInputs.samples(spec, samples, seed, net.dtype, witnesses)
+    check = net.require_values if isinstance(net, RunModel) else None
     if isinstance(X, TableStream):
-        return TableInputs(spec, net.dtype, X, witnesses)
+        return TableInputs(spec, net.dtype, X, witnesses, check)
     if isinstance(X, SlicedInputs):
         return X
-    return GivenInputs.of(spec, X, net.dtype, rows, witnesses)
+    return GivenInputs.of(spec, X, net.dtype, rows, witnesses, check)
 
 
 def _plan(

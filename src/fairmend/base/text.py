@@ -20,7 +20,10 @@ MOST_NAMES = 8
 
 _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 # Printable characters that show nothing: fillers, a blank, and selectors of variants.
-_BLANK = {0x034F, 0x115F, 0x1160, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+_BLANK = {
+    0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800, 0x3164, *range(0xFE00, 0xFE10), 0xFFA0,
+    0x16FE4, 0x1D159, *range(0xE0100, 0xE01F0),
+}  # fmt: skip
 """Categories of Unicode: control, format (such as bidirectional overrides), surrogate, and ends of lines."""
 
 _NBSP = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line

@@ -222,6 +222,12 @@ def require_given_scores(
         require_scores(spec, net, inside, X, _name(source), first_row=rows[kept])
 
 
+def require_values(net: Model, frame: pd.DataFrame) -> None:
+    """Refuse data with values that a model which is only run would get as others."""
+    if isinstance(net, RunModel):
+        net.require_values(frame)
+
+
 def take_people(
     frame: pd.DataFrame,
     source: DataSource | str,
@@ -243,6 +249,7 @@ def take_people(
         chosen = np.sort(np.random.default_rng(seed).permutation(len(frame))[:most]).astype(np.int64)
     require_given_scores(spec, net, frame.iloc[chosen], source, policy, chosen + FIRST_ROW)
     with naming_file(source):
+        require_values(net, frame.iloc[chosen])
         inside = spec.bring_into_range(frame.iloc[chosen], policy, first_row=chosen + FIRST_ROW)
         left = chosen[inside.kept]
         X = inside.spec.as_inputs(inside.frame, net.dtype, first_row=left + FIRST_ROW)

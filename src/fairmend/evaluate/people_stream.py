@@ -19,7 +19,7 @@ from fairmend.base.errors import FairmendError
 from fairmend.evaluate.groups import GroupColumns, GroupValues
 from fairmend.evaluate.labelled import LabelledRows, Labels
 from fairmend.evaluate.pairs import PairsFile, PairsTable
-from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores
+from fairmend.evaluate.people import CompactTexts, RowNumbers, naming_file, require_given_scores, require_values
 from fairmend.network import Model
 from fairmend.spec import Spec
 from fairmend.spec.out_of_range import OutOfRange, Outside, apply_policy, find_wider_ranges, require_policy
@@ -73,6 +73,7 @@ class PeopleReading(Reading):
             numbers = np.arange(start, start + len(frame))
             require_given_scores(spec, net, frame, table, policy, numbers)
             with naming_file(table):
+                require_values(net, frame)
                 inside, kept, done = apply_policy(spec.features, frame, policy, start)
                 self._numbers.add(frame, kept)
                 X = spec.as_inputs(inside, net.dtype, first_row=start) if len(inside) else None

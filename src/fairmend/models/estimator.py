@@ -21,9 +21,15 @@ from fairmend.base.arrays import FloatArray, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, listed
 from fairmend.base.thresholds import open_threshold_classifier
-from fairmend.models.known_values import Known, as_fitted, has_whole_categories, known_values
+from fairmend.models.known_values import (
+    DataValues,
+    Known,
+    all_categories,
+    has_whole_categories,
+    known_values,
+)
+from fairmend.models.people_runner import PeopleRunner, people_of
 from fairmend.models.ports import InputSignature, Port, spelled_alike
-from fairmend.models.run_model import Runner
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -50,7 +56,7 @@ def is_estimator(source: Any) -> bool:
     return not isinstance(source, type) and callable(getattr(source, "predict", None))
 
 
-class EstimatorRunner(Runner):
+class EstimatorRunner(PeopleRunner):
     """Runs a fitted estimator by predict_proba, else decision_function, else predict."""
 
     batch = 65_536
@@ -64,9 +70,10 @@ class EstimatorRunner(Runner):
         last = last_step(estimator)
         single = is_net(last) or type(last).__module__.partition(".")[0] in _FLOAT32
         self.dtype = np.dtype(np.float32 if single else np.float64)
-        self._method = next(name for name in _METHODS if _has(estimator, name))
         classes = getattr(estimator, "classes_", None)
         self._classes = None if classes is None or np.ndim(classes) != 1 else np.asarray(classes)
+        methods = _METHODS[2:] if self._classes is not None and _votes(last, len(self._classes)) else _METHODS
+        self._method = next(name for name in methods if _has(estimator, name))
         self.labels = () if self._classes is None else tuple(as_text(each) for each in self._classes.tolist())
         decides = self._method == "predict" and self._classes is None
         self.kind = {"predict_proba": "probability", "decision_function": "logit"}.get(
@@ -76,14 +83,46 @@ class EstimatorRunner(Runner):
         self.threshold = None if decided is None else decided.threshold
         self.ties_are_first = decided is None and self._classes is not None
         self._names = fitted_names(estimator)
-        self._known = known_values(estimator, self._names)
+        self.fitted, self.data = known_values(estimator, self._names), DataValues()
+        self.encoders = all_categories(estimator)
 
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the one port that reads all columns of the spec."""
         self._takes(spec)
+        self._require_codes(spec)
+        self._require_no_scale(spec)
         if self._names is None and self.width not in (None, spec.width):
             spec.require_inputs(self.width, self.name)
         return (Port("X", self.dtype.name, 2, tuple(f.name for f in spec.features)),)
+
+    def _require_codes(self, spec: Spec) -> None:
+        """Refuse a feature whose categories the estimator knows, but of which a matrix without names holds codes."""
+        if self._names is not None:
+            return
+        known = [set(map(as_text, each.tolist())) for each in self.encoders]
+        for feature in spec.features:
+            texts = set(feature.categories or ())
+            if not texts or feature.one_hot:
+                continue
+            codes = set(map(as_text, feature.encode(np.arange(len(texts), dtype=np.float64))[:, 0].tolist()))
+            mixed = any(texts <= each and codes != each for each in known)
+            if codes != texts and (mixed or (self.width is None and has_whole_categories(feature))):
+                what = "knows" if mixed else "does not show its columns, and may know"
+                raise FairmendError(
+                    f'{self.name} {what} {listed(sorted(texts))} in "{feature.name}", and gets their codes in a matrix '
+                    "without names. Fit it on a data frame, or give a function of people: "
+                    'load_model(model.predict_proba, takes="people")'
+                )
+
+    def _require_no_scale(self, spec: Spec) -> None:
+        """Refuse a model fitted on columns with the names of scaled features: are its numbers scaled, or the user's?"""
+        scaled = [feature.name for feature in spec.features if feature.scale is not None]
+        if scaled and not has_steps(self._estimator) and self.takes_people(spec):
+            raise FairmendError(
+                f'{self.name} was fitted on a column "{scaled[0]}", and the spec scales it. If the model reads the '
+                "values of your data, remove the scale; if it reads scaled ones, give a function of encoded rows: "
+                "load_model(model.predict_proba)"
+            )
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
@@ -131,21 +170,21 @@ class EstimatorRunner(Runner):
             from fairmend.models.module import ModuleRunner
 
             return ModuleRunner(module).exports(spec, ports)
-        people = self.takes_people(spec)
-        return [partial(export_estimator, self._estimator, spec, people, each) for each in precisions(self._estimator)]
+        known = self.fitted_of(spec) if self.takes_people(spec) else None
+        return [partial(export_estimator, self._estimator, spec, known, each) for each in precisions(self._estimator)]
 
     @property
     def estimator(self) -> Any:
         """The estimator itself."""
         return self._estimator
 
-    def known_of(self, spec: Spec) -> Known:
+    def fitted_of(self, spec: Spec) -> Known:
         """Return the values that its encoders know, and the categories of pandas that a LightGBM was fitted on."""
         held = getattr(getattr(self._estimator, "booster_", None), "pandas_categorical", None) or ()
         features = columns_of(self._estimator, spec)
         texts = [f.name for f in features if f.categories and not has_whole_categories(f)]
         own = zip(texts, held, strict=True) if len(texts) == len(held) else ()
-        return {**self._known, **{name: [np.array(each, dtype=object)] for name, each in own}}
+        return {**self.fitted, **{name: [np.array(each, dtype=object)] for name, each in own}}
 
     def _takes(self, spec: Spec) -> Any:
         """Return what makes of rows X what the estimator was fitted on."""
@@ -153,7 +192,7 @@ class EstimatorRunner(Runner):
         if names is None:
             return lambda X: X.copy()
         if self.takes_people(spec):
-            return lambda X: people_of(spec, X, self.known_of(spec))[
+            return lambda X: people_of(spec, X, self.known_of(spec), self.data)[
                 [f.name for f in columns_of(self._estimator, spec)]
             ]
         for columns in (spec.column_names, _dummy_names(spec)):
@@ -163,6 +202,22 @@ class EstimatorRunner(Runner):
             f"{self.name} was fitted on the columns {listed(names)}; these are neither the features of the spec "
             f"({listed([f.name for f in spec.features])}) nor its encoded columns. Name the features as the columns"
         )
+
+
+def _votes(model: Any, classes: int) -> bool:
+    """Return whether a model predicts the class with most votes of pairs, which its scores do not say: ties differ."""
+    of_pairs = type(model).__name__ in ("SVC", "NuSVC") and type(model).__module__.startswith("sklearn.")
+    breaks_ties = getattr(model, "break_ties", False)
+    return of_pairs and classes > 2 and not breaks_ties and not _has(model, "predict_proba")
+
+
+def has_steps(estimator: Any) -> bool:
+    """Return whether there are steps before the model at the end: of a pipeline, or of one in a search or the like."""
+    steps = getattr(estimator, "steps", None)
+    if isinstance(steps, list):
+        return not all(_is_nothing(step) for _, step in steps[:-1]) or has_steps(steps[-1][1])
+    inner = getattr(estimator, "best_estimator_", getattr(estimator, "estimator", None))
+    return inner is not None and not isinstance(estimator, type) and has_steps(inner)
 
 
 def _decider(estimator: Any) -> Any:
@@ -187,15 +242,6 @@ def columns_of(estimator: Any, spec: Spec) -> list[Feature]:
     names = fitted_names(estimator) or ()
     found = spelled_alike(names, [f.name for f in spec.features]) if len(names) == len(spec.features) else []
     return [spec.feature(name) for name in found]
-
-
-def people_of(spec: Spec, X: FloatArray, known: Known) -> pd.DataFrame:
-    """Return rows as people with the user's own values; of categories, those that a pipeline knows."""
-    frame = spec.decode(X)
-    for feature in spec.features:
-        if feature.categories:
-            frame[feature.name] = as_fitted(feature, known)[spec.values_of(feature, X).astype(np.int64)]
-    return frame
 
 
 def _with_categories(people: Any) -> Any:
@@ -231,7 +277,16 @@ def fitted_names(estimator: Any) -> tuple[str, ...] | None:
         if names is not None and not callable(names):
             found = tuple(map(str, names))
             return None if not found or all(map(_AUTOMATIC.fullmatch, found)) else found
-    return None
+    steps = getattr(estimator, "steps", None)  # a pipeline has the names of its first step, and none of "passthrough"
+    if not isinstance(steps, list):
+        return None
+    first = next((step for _, step in steps if not _is_nothing(step)), None)
+    return fitted_names(first) if steps and _is_nothing(steps[0][1]) else None
+
+
+def _is_nothing(step: Any) -> bool:
+    """Return whether a step of a pipeline leaves everything as it is."""
+    return step is None or (isinstance(step, str) and step == "passthrough")
 
 
 def _has(estimator: Any, method: str) -> bool:

@@ -21,6 +21,10 @@ from fairmend.models.run_model import RunModel
 from fairmend.network import Network
 from fairmend.network.model import scores_of
 from fairmend.spec import Spec
+from fairmend_check.errors import CheckError
+from fairmend_check.kernel.entry import read_entry
+from fairmend_check.kernel.spec import read_spec
+from fairmend_check.readers.onnx_edges import check_structure
 
 if TYPE_CHECKING:
     from fairmend.models.repaired import RepairedModel
@@ -102,6 +106,7 @@ def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entr
         graph = _with_opset(graph, needed, folder / "newer.onnx")
         newer = RunModel(OnnxRunner(folder / "newer.onnx", runner.output), outputs=original.kind)
         _require_same(original, newer.bind(model.canonical.spec), model.canonical.spec)
+    _declare_widths(graph, entry)
     if model.average is None:
         written = add_entry(graph, entry)
     else:
@@ -111,7 +116,25 @@ def _export(model: RepairedModel, path: Path, folder: Path) -> tuple[bytes, Entr
     (folder / "repaired.onnx").write_bytes(content)
     repaired = RunModel(OnnxRunner(folder / "repaired.onnx", runner.output), outputs=original.kind)
     _require_same(model, repaired.bind(model.canonical.spec), model.canonical.spec, "repaired model")
+    _require_checked(folder / "repaired.onnx", entry, model.canonical.spec)
     return content, entry
+
+
+def _declare_widths(graph: onnx.ModelProto, entry: Entry) -> None:
+    """Declare how many columns the inputs have, where a model leaves that open."""
+    widths = {port.name: width for port, width in zip(entry.ports, entry.widths, strict=True) if port.rank == 2}
+    for given in graph.graph.input:
+        if given.name in widths:
+            given.type.tensor_type.shape.dim[1].dim_value = widths[given.name]
+
+
+def _require_checked(path: Path, entry: Entry, spec: Spec) -> None:
+    """Raise an error if the checker does not read a repaired file: the repair leaves what is behind the entry."""
+    read = read_spec(spec.with_about(None).to_dict(), "spec")
+    try:
+        check_structure(path, read_entry(entry.to_dict(), read))
+    except CheckError as error:
+        raise FairmendError(f"fairmend check refuses the repaired file: {error}") from error
 
 
 def _name_operators_once(graph: onnx.ModelProto) -> None:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairmend.base.errors import FairmendError
-from fairmend.base.text import first_line
-from fairmend.models.estimator import columns_of, last_step, people_of
-from fairmend.models.known_values import has_whole_categories
+from fairmend.base.text import as_text, first_line
+from fairmend.models.estimator import columns_of, last_step
+from fairmend.models.known_values import DataValues, Known, has_whole_categories
+from fairmend.models.people_runner import people_of
 from fairmend.network.formats.sklearn import is_net
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
@@ -30,9 +31,10 @@ _GRADIENT_BOOSTING = {
 }
 
 
-def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: str, path: Path) -> None:
+def export_estimator(estimator: Any, spec: Spec, known: Known | None, precision: str, path: Path) -> None:
     """Write an estimator to an ONNX file that reads the matrix of the spec, or a column for each feature of people.
 
+    `known` has the values that an estimator which reads people was fitted on; it is None if it reads the matrix.
     `precision` is one of `precisions`. Trees of scikit-learn read float32, whatever gives the numbers; a scaler that
     computes in float32 as well would give others, and people whose number is a threshold would go another way.
     """
@@ -54,14 +56,14 @@ def export_estimator(estimator: Any, spec: Spec, takes_people: bool, precision: 
     if precision == _STEPS:
         estimator = _cast_before_the_model(estimator)
     package = _package(estimator)
-    if takes_people:
-        given = [(feature.name, _column_type(feature, types, numbers)([None, 1])) for feature in spec.features]
+    if known is not None:
+        given = [(feature.name, _column_type(feature, known, types, numbers)([None, 1])) for feature in spec.features]
         if not _is_pipeline(estimator):
             estimator = _behind_columns(estimator, spec)
     else:
         given = [("X", numbers([None, spec.width]))]
     try:
-        with _plain_attributes(round_down=package == "lightgbm" and not takes_people):
+        with _plain_attributes(round_down=package == "lightgbm" and known is None):
             model = convert.convert_sklearn(
                 estimator, initial_types=given, options=_options(estimator), target_opset={"": _OPSET, "ai.onnx.ml": 3}
             )
@@ -102,7 +104,7 @@ def _behind_columns(estimator: Any, spec: Spec) -> Any:
     matrix = ColumnTransformer(
         [(f.name, codes.get(f.name, "passthrough"), [f.name]) for f in features], sparse_threshold=0
     )
-    matrix.fit(people_of(spec, spec.sample_inputs(2, np.random.default_rng(0), np.float64), {}))
+    matrix.fit(people_of(spec, spec.sample_inputs(2, np.random.default_rng(0), np.float64), {}, DataValues()))
     return Pipeline([("columns", matrix), ("model", _without_names(estimator))])
 
 
@@ -168,10 +170,25 @@ def _softmax(scores: Any) -> Any:
     return scores.softmax(dim=1)
 
 
-def _column_type(feature: Feature, types: Any, numbers: Callable[..., Any]) -> Callable[..., Any]:
-    if feature.categories and not has_whole_categories(feature):
-        return types.StringTensorType  # type: ignore[no-any-return]
-    return types.Int64TensorType if feature.categories else numbers
+def _column_type(feature: Feature, known: Known, types: Any, numbers: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the type of the input of a feature: categories are text, unless their codes are what the model knows."""
+    if not feature.categories:
+        return numbers
+    encoded = known.get(feature.name, ())
+    is_whole, is_text = has_whole_categories(feature), any(each.dtype.kind == "O" for each in encoded)
+    if is_whole and not is_text and feature.categories == tuple(map(str, range(len(feature.categories)))):
+        return types.Int64TensorType  # type: ignore[no-any-return]
+    if is_whole and not encoded:
+        raise FairmendError(
+            f'the model reads the numbers of the categories of "{feature.name}", and a file would get their codes, '
+            'from 0 on. Make it kind = "integer" in the spec'
+        )
+    if any(str(value) != as_text(value) for each in encoded if each.dtype.kind == "f" for value in each.tolist()):
+        raise FairmendError(
+            f'an encoder knows the categories of "{feature.name}" as numbers such as 1.0, and a file reads them as '
+            'text, "1". Fit it on whole numbers or on text'
+        )
+    return types.StringTensorType  # type: ignore[no-any-return]
 
 
 def _options(estimator: Any) -> dict[int, dict[str, bool]]:

@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 from fairmend.base.arrays import FloatArray
 from fairmend.base.errors import FairmendError
-from fairmend.models.estimator import fitted_names, people_of
-from fairmend.models.known_values import known_values
+from fairmend.models.estimator import fitted_names
+from fairmend.models.known_values import DataValues, all_categories, known_values
+from fairmend.models.people_runner import PeopleRunner, people_of
 from fairmend.models.ports import Port
-from fairmend.models.run_model import Runner
 from fairmend.spec import Spec
 
 TAKES = ("encoded", "people")
 """What a function takes: an array (rows, width), or a data frame with a column for each feature."""
 
 
-class FunctionRunner(Runner):
+class FunctionRunner(PeopleRunner):
     """Calls a function that returns probabilities: of class 1 (rows,), or of every class (rows, classes)."""
 
     kind = "probability"
@@ -34,7 +34,8 @@ class FunctionRunner(Runner):
         self._function, self._people = function, takes == "people"
         self.name = getattr(function, "__name__", type(function).__name__)
         owner = getattr(function, "__self__", None)  # of a method, such as predict_proba of a pipeline
-        self._known = known_values(owner, fitted_names(owner))
+        self.fitted, self.data = known_values(owner, fitted_names(owner)), DataValues()
+        self.encoders = [] if owner is None else all_categories(owner)
         self.runtime = f"Python {platform.python_version()}"
         self.dtype = np.dtype(np.float64)
 
@@ -52,7 +53,7 @@ class FunctionRunner(Runner):
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> NDArray[Any]:
         """Call the function with rows of its own, which it must leave as they are."""
-        given: Any = people_of(spec, X, self._known) if self._people else X.copy()
+        given: Any = people_of(spec, X, self.known_of(spec), self.data) if self._people else X.copy()
         kept = given.copy()
         found = self._function(given)
         changed = not given.equals(kept) if self._people else not np.array_equal(given, kept)

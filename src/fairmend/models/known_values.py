@@ -2,28 +2,85 @@
 
 A spec has categories as text: " Male", True and 1.0 are "Male", "True" and "1". An encoder does not know these texts,
 and with handle_unknown="ignore" it does not say so: then all people look the same to the model. So a pipeline gets the
-values that its encoders were fitted on.
+values that its encoders were fitted on. Columns that no encoder reads, and all those of a function, have the values
+and the type that they have in the data.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
+from fairmend.spec import Spec
 from fairmend.spec.draft.steps import MISSING, is_missing, positions
 from fairmend.spec.features import Feature
+from fairmend.spec.read_values import find_column, has_column
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Known = Mapping[str, Sequence[NDArray[Any]]]
 """For each column by name the categories of every encoder that reads it."""
 
-_INNER = ("best_estimator_", "estimator_", "estimator")
+_INNER = ("best_estimator_", "estimator_", "estimator", "_preprocessor")  # the last one in a HistGradientBoosting
 _LISTED = ("calibrated_classifiers_", "estimators_")
+
+
+@dataclass(frozen=True, eq=False)
+class DataValues:
+    """What stands in the data: of each categorical column its different values, and its type in pandas."""
+
+    values: Known = field(default_factory=dict)
+    types: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: Spec, frames: Iterable[pd.DataFrame], known: Known) -> DataValues:
+        """Return what stands in the categorical columns of a spec of which no encoder knows the values."""
+        values: dict[str, list[NDArray[Any]]] = {}
+        types: dict[str, Any] = {}
+        features = [f for f in spec.features if f.categories and not f.columns and f.name not in known]
+        for frame in frames:
+            for feature in features:
+                if has_column(frame, feature.name):
+                    column = find_column(frame, feature.name, f'feature "{feature.name}"')
+                    values.setdefault(feature.name, []).append(_different(column))
+                    types.setdefault(feature.name, column.dtype)
+        return cls(values, types)
+
+    def typed(self, feature: Feature, values: NDArray[Any]) -> Any:
+        """Return values of a categorical column in its type in the data, if that has room for them."""
+        import pandas as pd
+
+        kind = self.types.get(feature.name)
+        if kind is None or (isinstance(kind, np.dtype) and kind.kind == "O"):
+            return values
+        try:
+            typed = pd.Series(values).astype(kind)
+        except (TypeError, ValueError):
+            return values
+        return values if typed.isna().any() else typed.array
+
+
+def _different(column: pd.Series[Any]) -> NDArray[Any]:
+    """Return the different values of a column, missing ones included; not all of one kind are objects."""
+    values = column.tolist() if column.dtype == object else column.drop_duplicates().tolist()
+    try:
+        values = list({(type(value), None if is_missing(value) else value): value for value in values}.values())
+    except TypeError as error:  # lists and the like
+        raise FairmendError(f'column "{column.name}": {error}. Its values must be texts or numbers.') from error
+    kinds = {type(value) for value in values}
+    if kinds and (kinds <= {int, float} or kinds == {bool}):
+        return np.array(values)
+    found = np.empty(len(values), dtype=object)
+    found[:] = values
+    return found
 
 
 def known_values(estimator: Any, names: Sequence[str] | None) -> dict[str, list[NDArray[Any]]]:
@@ -63,8 +120,20 @@ def _visit(step: Any, names: list[str] | None, found: dict[str, list[NDArray[Any
     return names if whole or (hasattr(step, "func") and step.func is None) else None
 
 
+def all_categories(step: Any) -> list[NDArray[Any]]:
+    """Return the categories of all encoders in a fitted estimator, whichever columns they read."""
+    inner = [each for name in ("steps", "transformers_", "transformer_list") for each in getattr(step, name, ())]
+    steps = [each[1] for each in inner]
+    steps += [getattr(step, name, None) for name in _INNER] + [
+        each for name in _LISTED for each in getattr(step, name, ())
+    ]
+    own = getattr(step, "categories_", None)
+    found = [np.asarray(each) for each in own] if isinstance(own, list) else []
+    return found + [each for one in steps if not isinstance(one, str | type(None)) for each in all_categories(one)]
+
+
 def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
-    """Return the value of each category of a feature as the encoders know it; as text, or whole number, without one."""
+    """Return the value of each category of a feature as the encoders know it; without one as a table reads it."""
     names = feature.categories or ()
     values: dict[str, Any] = {}
     for each in known.get(feature.name, ()):
@@ -72,8 +141,8 @@ def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
             text = MISSING if is_missing(value) else as_text(value)
             if text in values and not is_missing(value) and values[text] != value:
                 raise FairmendError(
-                    f'the pipeline was fitted on {values[text]!r} and {value!r} in "{feature.name}", which have one '
-                    "text. Make them one value in the data, and fit it again."
+                    f'"{feature.name}" has the values {values[text]!r} and {value!r}, which have one text. Make them '
+                    "one value in the data, and fit the model again."
                 )
             values[text] = value
     if values and not set(names) & set(values):
@@ -82,8 +151,7 @@ def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
             f"{', '.join(list(values)[:5])}"
         )
     if not values:
-        texts = np.array(names, dtype=object)
-        return texts.astype(np.int64) if has_whole_categories(feature) else texts
+        return _as_a_table_reads(feature)
     numbers = all(each.dtype.kind in "iuf" for each in known[feature.name])
     made = [values[name] if name in values else _number(name) if numbers else name for name in names]
     kept = all(each.dtype.kind in "biuf" for each in known[feature.name]) and not any(isinstance(v, str) for v in made)
@@ -98,6 +166,18 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
+
+
+def _as_a_table_reads(feature: Feature) -> NDArray[Any]:
+    """Return categories as pandas reads them from a table in text: whole numbers, numbers, truth values, or text."""
+    names = feature.categories or ()
+    if has_whole_categories(feature):
+        return np.array(names, dtype=object).astype(np.int64)
+    if set(names) <= {"True", "False"}:
+        return np.array([name == "True" for name in names])
+    numbers = [_number(name) for name in names]
+    plain = all(isinstance(each, float) and as_text(each) == name for each, name in zip(numbers, names, strict=True))
+    return np.array(numbers) if plain else np.array(names, dtype=object)
 
 
 def has_whole_categories(feature: Feature) -> bool:

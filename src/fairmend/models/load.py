@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from fairmend.base.errors import FairmendError
+from fairmend.base.text import as_text, listed
 from fairmend.models.ports import unscaled
-from fairmend.models.run_model import RunModel, Runner
+from fairmend.models.run_model import RunModel, Runner, in_words_of, order_of_classes
 from fairmend.network import Activation, Network, NetworkSource, load_network
 from fairmend.network.formats.mlflow import model_file
 from fairmend.network.formats.sklearn import steps_before
 from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 from fairmend.spec.draft.steps import encode_as_spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ModelSource: TypeAlias = NetworkSource | RunModel | Callable[[Any], Any]
 """What `load_model` takes: what `load_network` reads, any ONNX file, module or fitted estimator, and functions."""
@@ -55,6 +59,20 @@ def load_model(
     spec : if it is given, a model that is only run is bound to it. A pipeline with a network at its end is run as a
         whole, unless the spec encodes people as its other steps do: then it is that network
     """
+    return load_with_data(source, activation, outputs=outputs, output=output, takes=takes, spec=spec)
+
+
+def load_with_data(
+    source: ModelSource,
+    activation: str | Activation | None = None,
+    *,
+    outputs: str | None = None,
+    output: str | None = None,
+    takes: str | None = None,
+    spec: Spec | None = None,
+    frames: Sequence[pd.DataFrame] = (),
+) -> Network | RunModel:
+    """Return the same; a model that is run on the user's own values gets them as they are in data frames."""
     if isinstance(source, Network | RunModel):
         model: Network | RunModel = source
         asked = [name for name, value in (("outputs", outputs), ("output", output), ("takes", takes)) if value]
@@ -63,7 +81,9 @@ def load_model(
     else:
         source = model_file(source) if isinstance(source, str | PathLike) else source
         model = _load(source, activation, outputs, output, takes, spec)
-    return _of_spec(model, spec) if spec is not None and isinstance(model, RunModel) else model
+    if spec is not None and isinstance(model, Network):
+        require_order_of_classes(source, spec)
+    return _of_spec(model, spec, frames) if spec is not None and isinstance(model, RunModel) else model
 
 
 def require_network(
@@ -97,6 +117,8 @@ def _load(
     takes: str | None,
     spec: Spec | None,
 ) -> Network | RunModel:
+    from fairmend.models.estimator import has_steps
+
     why, inside = _asked_to_run(outputs, output, takes), None
     if not why and not _is_function(source):
         try:
@@ -115,7 +137,7 @@ def _load(
             rescaled = network.rescaling is not None and spec is not None and spec.regression
             if rescaled and _can_run(source):
                 why = "its scores are a rescaled probability, and the label of the spec is a number to predict"
-            elif not _has_steps(source):
+            elif not has_steps(source):
                 return network
             else:
                 inside, why = network, "a pipeline is run as a whole"
@@ -141,7 +163,34 @@ def _example(module: Any, spec: Spec) -> Any:
     return tuple(runner.tensors(spec, ports, X).values())
 
 
-def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
+def require_order_of_classes(source: Any, spec: Spec) -> None:
+    """Refuse an estimator or ONNX file that is read as a network, if it has the classes of the spec in another order.
+
+    A network has no names of classes: its second one, or those of several outputs in turn, are taken for the spec's.
+    """
+    labels = _class_names(source)
+    if order_of_classes(spec, labels, len(labels)) is None:
+        return
+    labels = in_words_of(spec, labels)
+    if spec.classes:
+        way_out = f"list classes in [label] as {listed(labels)}"
+    else:
+        way_out = f'set positive = "{labels[1]}" in [label], and favourable = "{labels[0]}" if that is the good one'
+    name = Path(source).name if _is_file(source) else type(source).__name__
+    raise FairmendError(f"{name} has the classes {listed(labels)}, in this order, and the spec has another: {way_out}")
+
+
+def _class_names(source: Any) -> tuple[str, ...]:
+    """Return what an ONNX file or an estimator calls its classes."""
+    if _is_onnx(source):
+        from fairmend.models.onnx_file import named_classes
+
+        return named_classes(Path(source))
+    classes = None if _is_file(source) else getattr(source, "classes_", None)
+    return () if classes is None or np.ndim(classes) != 1 else tuple(map(as_text, np.asarray(classes).tolist()))
+
+
+def _of_spec(model: RunModel, spec: Spec, frames: Sequence[pd.DataFrame]) -> Network | RunModel:
     """Return a model for rows of a spec: the network at the end of a pipeline, if that is the whole for these rows.
 
     Then the spec encodes people as the steps before it do, each of which is known, and it gives some people the scores
@@ -149,14 +198,14 @@ def _of_spec(model: RunModel, spec: Spec) -> Network | RunModel:
     """
     inside = model.inside
     if inside is None or inside.inputs != spec.width:
-        return model.bind(spec)
+        return model.bind(spec, frames)
     from fairmend.models.estimator import EstimatorRunner
 
     assert isinstance(model.runner, EstimatorRunner)
     names, steps = [each.name for each in model.runner.named_columns], steps_before(model.runner.estimator)
     fits = encode_as_spec(steps, names, model.runner.width, spec)
     try:
-        bound = model.bind(spec)
+        bound = model.bind(spec, frames)
     except FairmendError:
         if not fits:
             raise
@@ -201,15 +250,6 @@ def _is_keras(source: Any) -> bool:
 
 def _is_keras_file(source: Any) -> bool:
     return _is_file(source) and Path(source).suffix.lower() in (".keras", ".h5")
-
-
-def _has_steps(source: Any) -> bool:
-    """Return whether there are steps before the model at the end: of a pipeline, or of one in a search or the like."""
-    steps = getattr(source, "steps", None)
-    if isinstance(steps, list):
-        return any(step not in (None, "passthrough") for _, step in steps[:-1]) or _has_steps(steps[-1][1])
-    inner = getattr(source, "best_estimator_", getattr(source, "estimator", None))
-    return inner is not None and not isinstance(source, type) and _has_steps(inner)
 
 
 def _is_function(source: Any) -> bool:

@@ -91,8 +91,8 @@ def _write_members(to: NodeWriter, entry: Entry, members: Sequence[Entry], canon
             found.append(to.node("Concat", each, f"{place}/rows", axis=0))
         else:
             shape = (1,) if port.rank == 1 else (1, width)
-            constants = to.where(f"{place}/members", port.type, shape, [part.cuts for part in parts])
-            both = to.node("Where", [*constants, canonical[i]], f"{place}/of_members")
+            cuts = [part.cuts for part in parts]
+            both = to.cut(f"{place}/members", port.type, shape, cuts, canonical[i], "chosen")
             flat = to.constant(f"{place}/shape", [-1, *shape[1:]])
             found.append(to.node("Reshape", [both, flat], f"{place}/rows"))
     return found

@@ -15,7 +15,7 @@ from fairmend.models.entry import ELEMENT_TYPES, Code, Cut, Entry, TableLookup
 
 PREFIX = "fairmend_entry/"
 COMPARISONS = {">=": "GreaterOrEqual", "==": "Equal"}
-_NOTHING: dict[str, Any] = {"string": "", "bool": False}
+_NOTHING: dict[str, Any] = {"string": "", "bool": True}
 
 
 class NodeWriter:
@@ -35,20 +35,30 @@ class NodeWriter:
         self.constants.append(as_tensor(np.asarray(values, dtype=ELEMENT_TYPES[kind]), name))
         return name
 
-    def where(self, place: str, kind: str, shape: tuple[int, ...], cuts: Sequence[Sequence[Cut]]) -> tuple[str, str]:
-        """Add what a Where reads beside values of a type: which columns are cut, and what replaces them.
+    def cut(
+        self,
+        place: str,
+        kind: str,
+        shape: tuple[int, ...],
+        cuts: Sequence[Sequence[Cut]],
+        source: str,
+        output: str = "where",
+    ) -> str:
+        """Add the nodes that replace columns of values of a type by constants, and return the name of the result.
 
-        With several lists of cuts, that has an axis of these before those of the shape.
+        With several lists of cuts, it has an axis of these before those of the shape. ONNX Runtime has no Where for
+        truth values: x or true is true, and true and v is v; x or false is x, and x and true is x.
         """
         chosen = [{cut.column: cut.value for cut in each} for each in cuts]
         nothing, columns = _NOTHING.get(kind, 0), range(shape[-1])
         values = np.array([[each.get(column, nothing) for column in columns] for each in chosen], ELEMENT_TYPES[kind])
         mask = np.array([column in chosen[0] for column in columns])
         several = (len(cuts),) if len(cuts) > 1 else ()
-        return (
-            self.constant(f"{place}/mask", mask.reshape(shape), "bool"),
-            self.constant(f"{place}/reference", values.reshape(*several, *shape), kind),
-        )
+        cut = self.constant(f"{place}/mask", mask.reshape(shape), "bool")
+        reference = self.constant(f"{place}/reference", values.reshape(*several, *shape), kind)
+        if kind == "bool":
+            return self.node("And", [self.node("Or", [cut, source], f"{place}/or"), reference], f"{place}/{output}")
+        return self.node("Where", [cut, reference, source], f"{place}/{output}")
 
     def lookup(self, name: str, lookup: TableLookup, matrices: Sequence[str], types: Sequence[str]) -> str:
         """Add the nodes that look columns up in a table, and return the name of what they find (rows, columns)."""
@@ -121,8 +131,7 @@ def write_entry(to: NodeWriter, entry: Entry, sources: Sequence[str] | None = No
         cuts = [cut for cut in entry.cuts if cut.port == i]
         if cuts:
             shape = (1,) if port.rank == 1 and i not in shaped else (1, width)
-            constants = to.where(place, port.type, shape, [cuts])
-            found = to.node("Where", [*constants, found], f"{place}/where")
+            found = to.cut(place, port.type, shape, [cuts], found)
         own = [
             (lookup, to.lookup(f"{prefix}lookup_{number}", lookup, matrices, types))
             for number, lookup in enumerate(entry.lookups)

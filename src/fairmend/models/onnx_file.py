@@ -174,7 +174,7 @@ class OnnxRunner(Runner):
             X = np.concatenate([X, np.repeat(X[:1], self._fixed - rows, axis=0)])
         fed = {port.name: port.values(spec, X) for port in ports}
         (found,) = self._session.run([self._output], fed)
-        scores = _from_maps(found) if isinstance(found, list) else np.asarray(found)
+        scores = _from_maps(found, self.labels) if isinstance(found, list) else np.asarray(found)
         while scores.ndim > 2 and scores.shape[-1] == 1:
             scores = scores[..., 0]
         return scores[:rows] if scores.ndim and len(scores) == len(X) else scores  # another length is refused
@@ -247,6 +247,13 @@ def _padded_texts(graph: Any) -> dict[str, str]:
     return {as_text(text): text for text in texts if as_text(text) not in ("", text) and as_text(text) not in texts}
 
 
+def named_classes(path: Path) -> tuple[str, ...]:
+    """Return what an ONNX file calls its classes, in the order of its scores; nothing if it does not say."""
+    graph = _graph(path)
+    found = {labels for each in graph.output if (labels := _labels(graph, each.name))}
+    return found.pop() if len(found) == 1 else ()
+
+
 def _producer(graph: Any, name: str) -> Any:
     """Return the node that computes a value, past nodes that only reshape it."""
     made = {output: node for node in graph.node for output in node.output}
@@ -266,13 +273,14 @@ def _labels(graph: Any, output: str) -> tuple[str, ...]:
 
 
 def _looked_up_labels(graph: Any) -> tuple[str, ...]:
-    """Return the labels that a graph looks up by the number of the predicted class, as skl2onnx writes it."""
-    from onnx import numpy_helper
+    """Return the labels that a graph looks up by the number of the predicted class, as skl2onnx and fairmend do."""
+    from onnx import TensorProto, numpy_helper
 
-    constants = {each.name: each for each in graph.initializer}
+    kinds = (TensorProto.INT64, TensorProto.INT32, TensorProto.STRING)
+    constants = {each.name: each for each in graph.initializer if each.data_type in kinds}
     looked_up = (_producer(graph, each.name) for each in graph.output)
     for node in looked_up:
-        if node is not None and node.op_type == "ArrayFeatureExtractor" and node.input[0] in constants:
+        if node is not None and node.op_type in ("ArrayFeatureExtractor", "Gather") and node.input[0] in constants:
             held = numpy_helper.to_array(constants[node.input[0]]).reshape(-1)
             return tuple(each.decode() if isinstance(each, bytes) else as_text(each) for each in held.tolist())
     return ()
@@ -285,6 +293,11 @@ def _class_labels(node: Any) -> tuple[str, ...]:
     return ()
 
 
-def _from_maps(found: Sequence[Mapping[Any, float]]) -> NDArray[Any]:
-    """Return maps from labels to probabilities as (rows, classes), in the order of their keys."""
-    return np.array([list(each.values()) for each in found], dtype=np.float32)
+def _from_maps(found: Sequence[Mapping[Any, float]], labels: Sequence[str]) -> NDArray[Any]:
+    """Return maps from labels to probabilities as (rows, classes), in the order of the graph's labels.
+
+    ONNX Runtime gives them in the order of the alphabet, or of numbers.
+    """
+    keys = {as_text(key): key for key in found[0]}
+    order = [keys[label] for label in labels] if set(labels) == set(keys) else list(keys.values())
+    return np.array([[each[key] for key in order] for each in found], dtype=np.float32)

@@ -7,7 +7,7 @@ an estimator around it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -29,6 +29,7 @@ from fairmend.network.model import scores_of
 from fairmend.spec import Spec
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import nn
 
     from fairmend.models.repaired_estimator import FairEstimator
@@ -94,9 +95,9 @@ class RepairedModel(RunModel):
         self.base, self.canonical, self.average = base, canonical, average
         super().__init__(_ClassRunner(base, canonical, average), "it is repaired by classes of similar people")
 
-    def bind(self, spec: Spec) -> RepairedModel:
+    def bind(self, spec: Spec, frames: Iterable[pd.DataFrame] = ()) -> RepairedModel:
         """Return the model for rows of its spec, tried on some."""
-        bound = super().bind(spec)
+        bound = super().bind(spec, frames)
         assert isinstance(bound, RepairedModel)
         return bound
 

@@ -19,7 +19,8 @@ from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text
 from fairmend.models.canonical import CanonicalMap, spec_port
 from fairmend.models.estimator import EstimatorRunner
-from fairmend.models.known_values import Known, as_fitted
+from fairmend.models.known_values import DataValues, Known, as_fitted
+from fairmend.models.people_runner import PeopleRunner
 from fairmend.models.repaired import average_logits
 from fairmend.models.run_model import RunModel
 from fairmend.network.model import scores_of
@@ -111,16 +112,18 @@ class FairEstimator(BaseEstimator):  # type: ignore[misc]
         return canonical.entry([spec_port(canonical.spec, "float64")]).apply([rows])[0]
 
     def _people(self, X: Any) -> _People:
-        return _People(X, self.model, self._base.runner.known_of(self.model.canonical.spec))  # type: ignore[attr-defined]
+        runner = self._base.runner
+        assert isinstance(runner, PeopleRunner)
+        return _People(X, self.model, runner.known_of(self.model.canonical.spec), runner.data)
 
 
 class _People:
     """A data frame with the user's values, and what the canonical map makes of it."""
 
-    def __init__(self, frame: pd.DataFrame, model: RepairedModel, known: Known) -> None:
+    def __init__(self, frame: pd.DataFrame, model: RepairedModel, known: Known, data: DataValues) -> None:
         canonical, average = model.canonical, model.average
         self.frame, self.spec, self.average = frame, canonical.spec, average
-        self.known = known
+        self.known, self.data = known, data
         raw = Spec(
             [replace(f, encoding="ordinal", scale=None, dropped=None) for f in self.spec.features],
             self.spec.label,
@@ -175,8 +178,14 @@ class _People:
         found = self.frame.copy()
         for k, feature in enumerate(self.raw.spec.features):
             if feature in self.changed:
-                found[feature.name] = _decoded(feature, values[:, k], self.known)
+                found[feature.name] = self._decoded(feature, values[:, k])
         return found
+
+    def _decoded(self, feature: Feature, values: Floats) -> Any:
+        """Return values as the user's data has them."""
+        if feature.categories:
+            return self.data.typed(feature, as_fitted(feature, self.known)[values.astype(np.int64)])
+        return np.rint(values).astype(np.int64) if feature.kind == "integer" else values
 
 
 def _codes(feature: Feature, column: pd.Series[Any]) -> Floats:
@@ -185,10 +194,3 @@ def _codes(feature: Feature, column: pd.Series[Any]) -> Floats:
         return np.asarray(column, dtype=np.float64)
     places = {name: float(code) for code, name in enumerate(feature.categories)}
     return np.array([places.get(as_text(value), np.nan) for value in column.tolist()], dtype=np.float64)
-
-
-def _decoded(feature: Feature, values: Floats, known: Known) -> NDArray[Any]:
-    """Return values as the user's data has them."""
-    if feature.categories:
-        return np.asarray(as_fitted(feature, known)[values.astype(np.int64)])
-    return np.rint(values).astype(np.int64) if feature.kind == "integer" else values

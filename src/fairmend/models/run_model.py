@@ -14,10 +14,10 @@ import hashlib
 import logging
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from fairmend.base.arrays import Bools, FloatArray, Floats, Ints
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import as_text, first_line
 from fairmend.models.ports import InputSignature, Port
+from fairmend.models.scored_again import ScoredRows
 from fairmend.network import Network
 from fairmend.network.decision import (
     DEFAULT_THRESHOLD,
@@ -35,6 +36,9 @@ from fairmend.network.decision import (
 from fairmend.network.model import scores_of
 from fairmend.network.rescaling import PROBABILITY
 from fairmend.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KINDS = ("logit", "probability", "number")
 """What the outputs of a model are: logits, probabilities, or the number that a regression model predicts."""
@@ -99,6 +103,14 @@ class Runner(ABC):
         """Return whether the model gets the user's own values, which its runner makes of the rows of a spec."""
         return False
 
+    def with_data(self, spec: Spec, frames: Iterable[pd.DataFrame]) -> Runner:
+        """Return the runner that gives a model the values as they are in data, if it gets the user's own values."""
+        return self
+
+    def require_values(self, spec: Spec, frame: pd.DataFrame) -> None:
+        """Refuse data with values that a model which gets the user's own values would get as others."""
+        return
+
     def closing_kind(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> str:
         """Return what the outputs are, if running rows X tells more than the model itself."""
         return self.kind
@@ -160,6 +172,7 @@ class RunModel(Decides):
         self.outputs = self.columns = 0
         self.closing = "none"
         self._watched: tuple[FloatArray, Floats] | None = None  # rows that run with every batch, and their scores
+        self._scored: ScoredRows | None = None
         self._order: Ints | None = None  # of the classes, if the spec's is another
         self._flipped = False  # whether its one score is that of the spec's class 0
 
@@ -206,13 +219,17 @@ class RunModel(Decides):
             )
         return self.spec
 
-    def bind(self, spec: Spec) -> RunModel:
+    def bind(self, spec: Spec, frames: Iterable[pd.DataFrame] = ()) -> RunModel:
         """Return the model for rows of a spec, tried on some; refuse one that does not fit, or is no function of a row.
 
         It must give finite scores of one shape, the same in a second run and in another batch, and leave its input as
-        it is. A few of these rows run with every later batch, so that scores which change later are refused, too.
+        it is. A few of these rows run with every later batch. All of them, and a sample of others, are scored again
+        now and then, and at the end of a command, so that scores which change later are refused, too. A model that
+        gets the user's own values gets them as they are in the ``frames``.
         """
-        if self.spec is spec:
+        frames = list(frames)
+        runner = self.runner.with_data(spec, frames) if frames else self.runner
+        if self.spec is spec and runner is self.runner:
             return self
         if spec.score_range != PROBABILITY:
             raise FairmendError(
@@ -226,10 +243,14 @@ class RunModel(Decides):
                 f"threshold = {own:g} in [label], or give the classifier inside of it"
             )
         bound = copy(self)
-        bound.spec, bound.ports, bound.threshold = spec, self.runner.ports(spec), spec.threshold
-        bound._watched = None
+        bound.runner, bound.spec, bound.ports, bound.threshold = runner, spec, runner.ports(spec), spec.threshold
+        bound._watched = bound._scored = None
         bound._probe()
         return bound
+
+    def require_values(self, frame: pd.DataFrame) -> None:
+        """Refuse data with values that the model would get as others."""
+        self.runner.require_values(self._bound, frame)
 
     def at_threshold(self, threshold: float) -> RunModel:
         """Return the model with another threshold."""
@@ -251,7 +272,7 @@ class RunModel(Decides):
             raise FairmendError(f"X has shape {rows.shape}; it must be (rows, {self.inputs})")
         different, place = _different_rows(rows)
         parts = [
-            self._scores(self._run(different[start : start + self.runner.batch]))
+            self._scores(self._run_and_keep(different[start : start + self.runner.batch]))
             for start in range(0, len(different), self.runner.batch)
         ]
         scores = np.concatenate(parts) if parts else np.zeros((0,) if self.outputs == 1 else (0, self.outputs))
@@ -262,6 +283,23 @@ class RunModel(Decides):
         shares = scores_of(logits, "probability")
         return shares[:, 0] if self.outputs == 1 else shares
 
+    def require_stable(self) -> None:
+        """Score people again who were scored before; refuse a model that gives them other scores now."""
+        if self._scored is None:
+            return
+        X, before = self._scored.shuffled()
+        again = np.concatenate(
+            [self._run(X[start : start + self.runner.batch]) for start in range(0, len(X), self.runner.batch)]
+        )
+        self._require_same(before, again, f"{self.runner.name} is not deterministic: scored again, the same people get")
+
+    def _run_and_keep(self, X: FloatArray) -> Floats:
+        """Return what the model gives for rows X, of which some are kept, and scored again now and then."""
+        found = self._run(X)
+        if self._scored is not None and self._scored.add(X, found):
+            self.require_stable()
+        return found
+
     def _run(self, X: FloatArray) -> Floats:
         """Return what the model gives for rows X, float64 (rows, outputs)."""
         name, rows = self.runner.name, len(X)
@@ -271,7 +309,7 @@ class RunModel(Decides):
             given = self.runner.run(self._bound, self.ports, X)
         except FairmendError:
             raise
-        except Exception as error:  # whatever the user's model raises
+        except (Exception, SystemExit) as error:  # whatever the user's model raises
             raise FairmendError(
                 f"{name} fails on {len(X)} rows: {type(error).__name__}: {first_line(error)}"
             ) from error
@@ -327,6 +365,7 @@ class RunModel(Decides):
             first[: 3 * _FEW], few, f"{name} scores people by who else is in the batch: in another, they get"
         )
         self._watched = kept[:_WATCHED], first[:_WATCHED]
+        self._scored = ScoredRows(kept, first)
         self._settle_outputs(first)
         self._scores(first)
         self._require_predictions(kept, first)
@@ -393,8 +432,8 @@ class RunModel(Decides):
         self.outputs = 1 if given == 2 and not spec.regression else given
         self.columns = given
         self.closing = "none" if self.kind != "probability" else "sigmoid" if self.outputs == 1 else "softmax"
-        labels = self.runner.labels
-        self._order = _order_of_classes(spec, labels, given)
+        labels = in_words_of(spec, self.runner.labels)
+        self._order = order_of_classes(spec, labels, given)
         positive = None if spec.label is None else spec.label.positive
         self._flipped = given == 1 and len(labels) == 2 and positive == labels[0]
         spec.require_outputs(given if given > 1 else 2 if spec.classes else given, name)
@@ -467,10 +506,17 @@ def _logits_of_classes(p: Floats) -> Floats:
     return np.asarray(logits)
 
 
-def _order_of_classes(spec: Spec, labels: tuple[str, ...], outputs: int) -> Ints | None:
+def in_words_of(spec: Spec, labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of a model's classes; 0 and 1 are truth values if the spec has these: converters write so."""
+    said = spec.classes or (() if spec.label is None else (str(spec.label.positive),))
+    return ("False", "True") if labels == ("0", "1") and set(said) & {"False", "True"} else labels
+
+
+def order_of_classes(spec: Spec, labels: tuple[str, ...], outputs: int) -> Ints | None:
     """Return the model's outputs in the order of the spec's classes; None if that is their own, or not known."""
     if len(labels) != outputs or outputs < 2 or spec.label is None:
         return None
+    labels = in_words_of(spec, labels)
     if spec.classes:
         wanted: tuple[str, ...] = spec.classes
         if set(wanted) != set(labels):

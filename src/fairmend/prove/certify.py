@@ -29,7 +29,7 @@ from fairmend.network import Network
 from fairmend.prove.engines.branch import boxes_per_batch, certify_by_branching
 from fairmend.prove.engines.enumerate import certify_by_enumeration, certify_by_running
 from fairmend.prove.engines.findings import ClassFindings, findings_of
-from fairmend.prove.fit import model_condition, model_of_spec, open_kept_results
+from fairmend.prove.fit import model_condition, model_of_spec, open_kept_results, require_stable
 from fairmend.prove.kernel_bounds import require_scores
 from fairmend.prove.result import CertifyResult, Verdict, Witness, keep_ignored_features
 from fairmend.spec import Spec
@@ -97,7 +97,7 @@ def certify(
     seed : random seed of the MILP solver; the other engines make no random choices
     progress : called with "certify", the number of inputs done and the number of inputs
     """
-    network = model_of_spec(net, spec)
+    network = model_of_spec(net, spec, X)
     if engine not in _ENGINES:
         raise FairmendError(f"unknown engine {engine!r}{suggest(str(engine), _ENGINES)}; use {', '.join(_ENGINES)}")
     if time_limit is not None and not time_limit > 0:
@@ -122,6 +122,7 @@ def certify(
         options = {"command": "certify", "engine": chosen, "seed": seed, "time_limit": time_limit}
         kept = None if resume is None else open_kept_results(resume, network, spec, options, _CLASSES)
         result = certify_chunks(job, inputs, time_limit, progress, workers, kept)
+    require_stable(network)
     witnesses = [
         w and replace(w, other=keep_ignored_features(network, spec, w.x[None], w.other[None])[0])
         for w in result.witnesses

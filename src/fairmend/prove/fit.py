@@ -21,7 +21,8 @@ import numpy as np
 
 from fairmend.base.errors import FairmendError
 from fairmend.base.text import printable
-from fairmend.models import ModelSource, RunModel, load_model
+from fairmend.models import ModelSource, RunModel
+from fairmend.models.load import load_with_data
 from fairmend.network import DEFAULT_THRESHOLD, Input, Lookup, Model, Network
 from fairmend.network.description import stored_steps, unused_tensors
 from fairmend.network.formats.nnet import NnetForm
@@ -31,6 +32,7 @@ from fairmend.network.input_columns import passed_columns
 from fairmend.network.rescaling import PROBABILITY, Rescaling, require_range, rescaling_of_range
 from fairmend.spec import Spec
 from fairmend.spec.features import Feature
+from fairmend.spec.read_values import is_frame
 from fairmend.workers.kept_results import KeptResults
 from fairmend_check.kernel.condition import state_dict_condition
 
@@ -70,14 +72,23 @@ def _require_open_decision(rescaling: Rescaling, spec: Spec) -> None:
         )
 
 
-def model_of_spec(source: ModelSource, spec: Spec) -> Network | RunModel:
-    """Return a model that decides at the threshold of the spec and fits it; one that is only run is bound to it."""
-    model = load_model(source, spec=spec)
+def model_of_spec(source: ModelSource, spec: Spec, *data: Any) -> Network | RunModel:
+    """Return a model that decides at the threshold of the spec and fits it; one that is only run is bound to it.
+
+    If it gets people in the user's own values, these are what stands in the data frames among `data`.
+    """
+    model = load_with_data(source, spec=spec, frames=[each for each in data if is_frame(each)])
     if isinstance(model, RunModel):
         return model
     network = network_of_spec(model, spec)
     require_fit(network, spec)
     return network
+
+
+def require_stable(net: Model) -> None:
+    """Refuse a model that is only run if it now gives other scores than before."""
+    if isinstance(net, RunModel):
+        net.require_stable()
 
 
 def require_fit(net: Model, spec: Spec, network: str = "the network", spec_name: str = "the spec") -> None:

@@ -190,8 +190,9 @@ def expected_seconds(
     device: torch.device = CPU,
     left: float | None = None,
 ) -> float:
-    """Return about how long `calibrate` takes, from its first steps with a twentieth of the regions and of the rows.
+    """Return about how long `calibrate` takes at most, from its first steps with a twentieth of regions and rows.
 
+    Steps get quicker as widths shrink, and batches are cheaper than their parts, so it often takes less.
     ``left`` is the time in which all must end, in seconds, of which this may take a small part.
     """
     inputs, rows = np.arange(-(-regions.count // _SHARE)), slice(0, -(-len(X_cal) // _SHARE))

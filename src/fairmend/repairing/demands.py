@@ -288,10 +288,25 @@ def _free_name(network: Network) -> str:
     return name
 
 
+def _proven_without_head(network: Network, task: RepairTask) -> ProvenHead:
+    """Prove a network whose output is no affine layer, as it is: step 2 has no head to change."""
+    started = time.perf_counter()
+    proof = prove_repair_inputs(network, task)
+    holds = proof.covers_inference if task.head_options.cover_inference else proof.holds
+    if not holds.all():
+        raise FairmendError(
+            f"{int((~holds).sum())} of {len(holds)} neighbourhoods are not proven after step 1, and the output of this "
+            "network is not an affine layer, which step 2 could change: train for longer, or make the network blind"
+        )
+    return ProvenHead(network, None, proof, task.head_options.margin, 0, time.perf_counter() - started)
+
+
 def repair_until_proven(
     network: Network, task: RepairTask, progress: Progress | None, ignored: tuple[str, ...]
 ) -> ProvenHead:
     """Run step 2 and prove its result after casting; where the proof fails, demand more and repeat."""
+    if network.head.is_fixed:
+        return _proven_without_head(network, task)
     settings = task.head_options
     # A head may read inputs itself; a blind one must not use the ignored columns again.
     blinded = [feature for feature in task.spec.varying if feature.name in ignored]

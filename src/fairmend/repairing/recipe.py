@@ -295,7 +295,9 @@ def _fit_time_limit(
         device=task.device,
         left=end.seconds_left(),
     )
-    _logger.info("step 1 will take about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds)
+    _logger.info(
+        "step 1 will take at most about %.0f s: %d steps with %s bounds", expected, recipe.steps, recipe.bounds
+    )
     left = end.seconds_left()
     if left is None or expected <= left or recipe.patience is not None:
         return recipe, task, ()

@@ -26,7 +26,7 @@ from fairmend.prove.certificate import (
     certificate_of_classes,
     certificate_of_inputs,
 )
-from fairmend.prove.fit import model_of_spec
+from fairmend.prove.fit import model_of_spec, require_stable
 from fairmend.repairing.baselines.run import BASELINES, run_baseline
 from fairmend.repairing.candidates import are_more, unequal_rows
 from fairmend.repairing.options import (
@@ -144,7 +144,7 @@ def repair(
     deadline = Deadline(time_limit)
     if method == "prof-concrete":
         head = replace(head, features="box")
-    network = model_of_spec(net, spec)
+    network = model_of_spec(net, spec, X_repair, X_cal, X_unlabelled)
     require_method(method, network, spec, bool(keep_form))
     task = prepare_task(network, spec, X_repair, X_cal, y_cal, head, seed, deadline, X_unlabelled, device or "cpu")
     task = replace(task, cuts_training=method != "auto", keep_form=bool(keep_form))
@@ -152,6 +152,7 @@ def repair(
     with compute_on(None if task.device == CPU else task.device):
         attempt, selection = _run_method(method, task, training.given, policy, progress, candidate)
         result = _result(task, method, attempt, selection, policy)
+        require_stable(network)
         if selection is None or not keep_candidates:
             return result
         others = (_other_candidate(task, method, number, other, selection) for number, other in selection.others)

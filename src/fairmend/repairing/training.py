@@ -95,8 +95,8 @@ def _stored(affine: Affine, tie: Tie | None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _places(tie: Tie, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return which stored number is at each place of weight and bias; 0 stands for a number that is always 0."""
-    weight, bias = (torch.tensor(places + 1, device=device) for places in (tie.weight_places, tie.bias_places))
+    """Return which stored number is at each place of weight and bias, counted from 2, after 1 and 0."""
+    weight, bias = (torch.tensor(places + 2, device=device) for places in (tie.weight_places, tie.bias_places))
     return weight, bias
 
 
@@ -105,7 +105,9 @@ def _spread(layer: tuple[Tensor, Tensor], places: tuple[Tensor, Tensor] | None) 
     if places is None:
         return layer
     weight, bias = (
-        F.pad(stored, (1, 0)).index_select(-1, at.reshape(-1)).reshape(*stored.shape[:-1], *at.shape)
+        F.pad(F.pad(stored, (1, 0)), (1, 0), value=1.0)
+        .index_select(-1, at.reshape(-1))
+        .reshape(*stored.shape[:-1], *at.shape)
         for stored, at in zip(layer, places, strict=True)
     )
     return weight, bias

@@ -69,7 +69,7 @@ def repair_report(
     from fairmend.evaluate.repair_document import repair_document
     from fairmend.evaluate.split import DataSplit, TestRows
 
-    original = model_of_spec(original, spec)
+    original = model_of_spec(original, spec, data, X_repair)
     X, X_inputs = spec.as_inputs(data, original.dtype), spec.as_inputs(X_repair, original.dtype)
     if len(X_inputs) != result.regions:
         raise FairmendError(
@@ -145,7 +145,7 @@ def audit_report(
 
     if found.sampled and data is not None:
         raise FairmendError("the audit was of samples, which its result holds, not of data. Leave out data and y")
-    network = model_of_spec(network, spec)
+    network = model_of_spec(network, spec, data)
     frame = data if is_frame(data) else None
     columns = _group_columns(group, spec, data)
     labelled, arrays, labels = LabelledFigures(), {}, []

@@ -27,7 +27,7 @@ from fairmend.base.progress import Progress, shows_progress
 from fairmend.base.text import listed, suggest
 from fairmend.models import ModelSource, RunModel
 from fairmend.network import Network
-from fairmend.prove.fit import model_of_spec, open_kept_results
+from fairmend.prove.fit import model_of_spec, open_kept_results, require_stable
 from fairmend.searching.oracle import Oracle, Values
 from fairmend.searching.result import DiscoveredInstances, SearchResult
 from fairmend.searching.testers import METHODS, run_local_phase
@@ -88,7 +88,7 @@ def search(
     progress : called with the stage ("global", "local", "confirm"), the steps done and the total; if there are several
         batches, with "search", the number of seeds done and the number of seeds.
     """
-    model = model_of_spec(net, spec)
+    model = model_of_spec(net, spec, X)
     started = time.perf_counter()
     require_tester(method, model)
     for name, value, least in (("seeds", seeds, 1), ("local_steps", local_steps, 0), ("global_steps", global_steps, 0)):
@@ -107,6 +107,7 @@ def search(
         widths = model.widths if isinstance(model, Network) else ()
         with compute_on(choose_wide_device(device, widths, "computing gradients")):
             found = search_batches(job, origins, rng, progress, workers, kept)
+    require_stable(model)
     _logger.info(
         "search %s: %d of %d seeds led to an IDI, %d IDIs with %d calls",
         method,

@@ -252,13 +252,23 @@ class Feature:
     def own_error(self, x: FloatArray, by: float) -> NDArray[np.float64]:
         """Return how far the values that were encoded as x (rows,) may be from those of x, and so what is ``by`` away.
 
-        That is half a unit in the last place of x, and 16 roundings in double precision. Whole numbers are exact.
+        That is half a unit in the last place of x, and 16 roundings in double precision. A whole number is the nearest
+        one, unless that is half a unit or more.
         """
-        if self.whole:
-            return np.zeros(len(x))
         offset, factor = scale_parameters(self.scale)
         sizes = np.abs(self.nearest(x)) + abs(offset) + min(by, self.bounds[1] - self.bounds[0])
-        return 0.5 * np.spacing(np.abs(x)).astype(np.float64) * factor + 2.0**-49 * sizes
+        error = 0.5 * np.spacing(np.abs(x)).astype(np.float64) * factor + 2.0**-49 * sizes
+        return np.floor(error + 0.5) if self.whole else error
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether the encoding in float32 holds a whole number so exactly that it is the nearest one."""
+        if self.one_hot or not self.whole:
+            return True
+        largest = np.abs(self.scaled(np.array(self.bounds, np.float64))).max().astype(np.float32)
+        offset, factor = scale_parameters(self.scale)
+        sizes = np.abs(self.bounds).max() + abs(offset)
+        return bool(0.5 * float(np.spacing(largest)) * factor + 2.0**-49 * sizes < 0.5)
 
     def slack(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return how far, in the feature's own units, values may be off if they were scaled in float32."""

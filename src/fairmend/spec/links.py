@@ -203,6 +203,12 @@ def _require_roles(when: Iterable[str], then: Iterable[str], known: Mapping[str,
             raise FairmendError(
                 f'{where}: when names "{name}", which is not protected. A link depends on protected features only.'
             )
+    for name in (*when, *(each for each in then if known[each].categories)):
+        if not known[name].tells_apart:
+            raise FairmendError(
+                f'{where} depends on "{name}", whose values float32 cannot tell apart. Give the feature a smaller '
+                "range, or another scale."
+            )
     for name in then:
         if known[name].protected:
             raise FairmendError(f'{where}: then names "{name}", which is protected, so it takes all its values anyway.')

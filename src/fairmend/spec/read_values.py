@@ -330,7 +330,10 @@ def number_values(series: pd.Series[Any]) -> tuple[NDArray[np.integer[Any]], Ite
     if isinstance(series.dtype, pd.CategoricalDtype):  # as a column with a dictionary is read
         column: Any = series.array
         return column.codes, column.categories
-    return pd.factorize(series)
+    try:
+        return pd.factorize(series)
+    except TypeError as error:  # lists and the like
+        raise FairmendError(f'column "{series.name}": {error}. Its values must be texts or numbers.') from error
 
 
 def _codes(feature: Feature, series: pd.Series[Any]) -> tuple[ColumnValues, list[_Check]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from fairmend.base.errors import FairmendError
 from fairmend.base.paths import DataSource, DataURL, TableSource, data_source, require_inside
 from fairmend.models import RunModel, load_model, require_network
+from fairmend.models.load import require_order_of_classes
 from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
@@ -145,6 +146,10 @@ class Inputs:
         else:
             require_fit(net, spec, f"{self.model}: the network", str(self.spec))
             spec.require_outputs(net.outputs, f"{self.model}: the network", str(self.spec))
+            try:
+                require_order_of_classes(self.model, spec)
+            except FairmendError as error:
+                raise FairmendError(f"{self.spec}: {error}") from error
             net = network_of_spec(net, spec)
         spec = without_scores(spec) if self.options.ignore_scores else spec
         if self.options.about is not None:

@@ -14,6 +14,7 @@ normal form (docs/certificate.md, "Graphs"):
 4. A closing sigmoid of one output, a softmax or a log-softmax are left out; so is the choice of the second of two
    probabilities. So are steps that rescale the sigmoid of one output to a score (`Rescaling`); where the score falls
    as the output rises, a change of sign is added to the output.
+5. An output that is a product, or columns of others, is scaled by 1.
 """
 
 from __future__ import annotations
@@ -219,6 +220,8 @@ class Graph:
             output, closing = self._opened(output)
         else:
             output, closing = rescaled.output, "sigmoid"
+        if isinstance(self._steps[output][0], Product | Columns):
+            output = self.norm(output, scaling(0.0, 1.0, None))
         parts = _fold_norms(self._needed(output))
         arrays = [array for part in parts for array in _arrays(part)]
         if not arrays:

@@ -170,7 +170,7 @@ def _softmax(least: Array) -> tuple[Array, Array]:
 
 
 _SCORES = {
-    "output": "each raw output of this model, before a closing sigmoid or softmax",
+    "output": "each raw output of this model, before a closing sigmoid, softmax or log-softmax",
     "sigmoid": "the probability, which is the sigmoid of the output of this model",
     "softmax": "each probability, by the softmax of the outputs of this model",
 }

@@ -104,6 +104,17 @@ class Feature:
         return tuple((low, end - 1) for low, end in pairwise(ends) if low <= own < end)
 
     @property
+    def tells_apart(self) -> bool:
+        """Whether float32 tells all of its values apart, so that a whole number is the nearest to its encoding."""
+        if self.one_hot or not self.whole:
+            return True
+        offset, factor = self.affine
+        with np.errstate(all="ignore"):
+            largest = np.float32(max(abs(end - offset) for end in (self.low, self.high)) / factor)
+        error = 0.5 * float(np.spacing(largest)) * factor + 2.0**-49 * (max(-self.low, self.high) + abs(offset))
+        return error < 0.5
+
+    @property
     def affine(self) -> tuple[float, float]:
         """Offset and factor: e(v) = (v - offset) / factor."""
         if not self.scale:

@@ -110,6 +110,9 @@ def _link(entry: Any, features: Mapping[str, Feature], where: str) -> Link:
     for name in when:
         if not features[name].protected:
             raise CheckError(f'{where}.when names "{name[:40]}", which is not protected')
+    for name in (*when, *(name for name in then if features[name].categories)):
+        if not features[name].tells_apart:  # or the own value, which a link depends on, may be another one
+            raise CheckError(f'{where} depends on "{name[:40]}", whose values float32 cannot tell apart')
     for name in then:
         if features[name].as_is:
             raise CheckError(f'{where}.then names "{name[:40]}", which passes as it is; links set values of a range')

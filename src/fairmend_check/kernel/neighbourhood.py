@@ -263,13 +263,13 @@ def _own_values(feature: Feature, columns: Array) -> tuple[Array, NDArray[np.boo
 def own_error(feature: Feature, value: float, x: float, kind: np.dtype[np.floating], by: float) -> float:
     """Return how far the value that was encoded as x may be from the value of x, and so may be what ``by`` is added to.
 
-    That is half a unit in the last place of x, and 16 roundings in double precision. Whole numbers are exact.
+    That is half a unit in the last place of x, and 16 roundings in double precision. A whole number is the nearest one,
+    unless that is half a unit or more.
     """
-    if feature.whole:
-        return 0.0
     offset, factor = feature.affine
     sizes = abs(value) + abs(offset) + min(by, feature.high - feature.low)
-    return 0.5 * float(np.spacing(kind.type(abs(x)))) * factor + 2.0**-49 * sizes
+    error = 0.5 * float(np.spacing(kind.type(abs(x)))) * factor + 2.0**-49 * sizes
+    return math.floor(error + 0.5) if feature.whole else error
 
 
 def slack(feature: Feature, values: Array) -> Array:

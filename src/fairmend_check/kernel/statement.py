@@ -15,12 +15,17 @@ from fairmend_check.kernel.classes import Axis, Table, ignored_features, table_o
 from fairmend_check.kernel.entry import Entry
 from fairmend_check.kernel.features import Feature, Runs
 from fairmend_check.kernel.links import Effect
-from fairmend_check.kernel.model import Model
+from fairmend_check.kernel.model import SECOND, Model
 from fairmend_check.kernel.rescaling import PROBABILITY
 from fairmend_check.kernel.rounding import Precision
 from fairmend_check.kernel.spec import Spec
 
 _MAX_CATEGORIES = 12
+# What a program predicts of a file that does not compute probabilities, by how the file ends.
+_DECISIONS = {
+    "": "class 1 if the output is at least 0, or its sigmoid at least 0.5",
+    f"{SECOND}log_softmax": "class 1 if the exponential of the output is at least 0.5",
+}
 _MAX_CLASSES, _MAX_LISTED = 12, 10_000  # of linked values in words, and to look for these
 
 
@@ -107,12 +112,10 @@ def describe_condition(certificate: Certificate, network: Model) -> str:
         at, kind = in_full(spec.label.threshold), "score" if rescaled else "probability"
         left = f"decide at {at}"
         about = f"a program that predicts class 1 if the {kind}{second} is at least {at}: "
-    if not left and isinstance(spec.claim, ClassClaim) and network.outputs == 1 and not network.closing:
-        first = f"{found} The" if found else "the"
-        found = (
-            f"{first} file does not decide. The claim is about a program that predicts class 1 if the output is at "
-            "least 0, or its sigmoid at least 0.5."
-        )
+    if not left and isinstance(spec.claim, ClassClaim) and network.closing in _DECISIONS:
+        first, closing = f"{found} The" if found else "the", network.closing
+        how = "the class with the largest output" if network.outputs > 1 and not closing else _DECISIONS[closing]
+        found = f"{first} file does not decide. The claim is about a program that predicts {how}."
     if left:
         score = "sigmoid 1 / (1 + exp(-z)) of the output z" if network.outputs == 1 else "softmax of the outputs"
         if rescaled:

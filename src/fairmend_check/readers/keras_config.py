@@ -252,6 +252,7 @@ _KEYS = {
         "renorm_momentum", "virtual_batch_size", "fused", *_NORM_KEYS,
     ),
     "LayerNormalization": ("axis", "epsilon", "center", "scale", "rms_scaling", *_GAIN_KEYS),
+    "GroupNormalization": ("groups", "axis", "epsilon", "center", "scale", *_GAIN_KEYS),
     "RMSNormalization": ("axis", "epsilon"),
     "MultiHeadAttention": (
         "num_heads", "key_dim", "value_dim", "dropout", "use_bias", "use_gate", "output_shape", "attention_axes",
@@ -286,6 +287,7 @@ OF_NUMBERS = (  # operations on each number of a tensor
 )  # fmt: skip
 ALONG_AXES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Logsumexp", "Mean", "Sum"), ("axis", "keepdims")),
+    "Prod": ("axis", "keepdims", "dtype"),
     **dict.fromkeys(("Max", "Min"), ("axis", "keepdims", "initial")),
 }
 _OPERATIONS: dict[str, tuple[str, ...]] = {  # and their options
@@ -296,10 +298,13 @@ _OPERATIONS: dict[str, tuple[str, ...]] = {  # and their options
 _MODULES = {"Logsumexp": "math", "Rsqrt": "math", **dict.fromkeys(("Relu", "Sigmoid", "Silu"), "nn")}  # not numpy
 _WEIGHTED = (
     "Dense", "BatchNormalization", "Normalization", "PReLU", "Embedding", "LayerNormalization", "RMSNormalization",
-    "MultiHeadAttention", "EinsumDense",
+    "GroupNormalization", "MultiHeadAttention", "EinsumDense",
 )  # fmt: skip
 _ONCE = ("BatchNormalization", "Sequential", "Functional", "Model")  # must not be used twice
-_BY_PLACE = ("Permute", "RepeatVector", "GlobalAveragePooling1D", "Dot", "EinsumDense", "MultiHeadAttention")
+_BY_PLACE = (
+    "Permute", "RepeatVector", "GlobalAveragePooling1D", "GroupNormalization", "Dot", "EinsumDense",
+    "MultiHeadAttention",
+)  # fmt: skip
 _BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
 _WHOLE = ("int32", "int64")  # of inputs that are looked up in tables
 _MOST_NESTED = 5

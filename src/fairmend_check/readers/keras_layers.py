@@ -174,7 +174,7 @@ class KerasGraph:
         return replace(tensor, value=self._graph.norm(value, _with_number(layer, kind, arguments)))
 
     def _of_tensor(self, layer: Layer, kind: str, arguments: list[Any], tensor: Tensor) -> Tensor:
-        """Add a function of each number, or a sum, mean, largest number or logarithm of a sum along axes of a row."""
+        """Add a function of each number, or a sum, mean, product, largest number or logarithm of a sum along axes."""
         if arguments != [None]:
             raise CheckError(f"{layer.where} ({kind}) is not called with one value")
         if kind in OF_NUMBERS:
@@ -192,17 +192,19 @@ class KerasGraph:
             or len(over) < len(axes)
             or (len(over) == rank and not keep)
             or layer.config.get("initial") is not None
+            or layer.config.get("dtype") is not None
         ):
-            raise CheckError(f"{layer.where} is not over axes of a row, or has an initial value")
-        few = kind in ("Logsumexp", "Max", "Min")
-        if count > (64 if few else 2**13):
+            raise CheckError(f"{layer.where} is not over axes of a row, or has an initial value or another type")
+        if count > {"Prod": 16, **dict.fromkeys(("Logsumexp", "Max", "Min"), 64)}.get(kind, 2**13):
             raise CheckError(f"{layer.where} is over too many numbers")
         if kind == "Logsumexp":
             tensor = replace(tensor, value=self._graph.function(tensor.value, Activation("exp")))
         values = self._tokens.values
         parts = values.parts(tensor, over)
-        largest = kind in ("Max", "Min")
-        value = values.largest(parts, smallest=kind == "Min") if largest else values.total(parts, mean=kind == "Mean")
+        if kind in ("Max", "Min"):
+            value = values.largest(parts, smallest=kind == "Min")
+        else:
+            value = values.multiplied(parts) if kind == "Prod" else values.total(parts, mean=kind == "Mean")
         if kind == "Logsumexp":
             value = self._graph.function(value, Activation("log"))
         sizes = enumerate(tensor.shape, start=1)

@@ -237,12 +237,34 @@ class TokenGraph:
         options = {"epsilon": 1e-3 if centred else 1e-6, **layer.config}
         epsilon = take(options, "epsilon", float, where)
         value = self._graph.apply(Normalise(math.prod(shape), epsilon, centred), tensor.value)
-        scaled = not centred or maybe(layer.config, "scale", bool, where, True)
+        return self._scaled(layer, replace(tensor, value=value), arrays, gained=not centred)
+
+    def _scaled(self, layer: Layer, tensor: Tensor, arrays: Weights, *, gained: bool = False) -> Tensor:
+        """Return a normalised value with its gain, unless it has none, and its shift."""
+        gained = gained or maybe(layer.config, "scale", bool, layer.where, True)
         wide = [np.broadcast_to(array, tensor.shape).reshape(-1).astype(np.float64) for array in arrays]
-        if wide:
-            gain = wide.pop(0) if scaled else 1.0
-            value = self._graph.norm(value, scaling(0.0, gain, wide[0] if wide else None))
-        return replace(tensor, value=value)
+        if not wide:
+            return tensor
+        gain = wide.pop(0) if gained else 1.0
+        return replace(tensor, value=self._graph.norm(tensor.value, scaling(0.0, gain, wide[0] if wide else None)))
+
+    def normalised_groups(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
+        """Return a normalisation of each group of channels, the last axis, over all tokens, with gain and shift."""
+        where, rank = layer.where, len(tensor.shape)
+        options = {"groups": 32, "epsilon": 1e-3, **layer.config}
+        groups, epsilon = take(options, "groups", int, where), take(options, "epsilon", float, where)
+        channels = tensor.shape[-1] if rank else 0
+        groups = channels if groups == -1 else groups
+        if options.get("axis", -1) not in (-1, rank) or groups < 1 or channels % groups:
+            raise CheckError(f"{where} is not over groups of the last axis of a row")
+        if any(array.shape != (channels,) for array in arrays):
+            raise CheckError(f"{where} has a gain or a shift that is not one number for each channel")
+        own = np.arange(math.prod(tensor.shape)).reshape(*tensor.shape[:-1], groups, channels // groups)
+        order = np.moveaxis(own, rank - 1, 0).reshape(-1)  # group by group
+        grouped = self._graph.columns(tensor.value, order.tolist())
+        made = self._graph.apply(Normalise(order.size // groups, epsilon, True), grouped)
+        back = self._graph.columns(made, np.argsort(order).tolist())
+        return self._scaled(layer, replace(tensor, value=back), arrays)
 
     def permuted(self, layer: Layer, tensor: Tensor, arrays: Weights) -> Tensor:
         """Return the axes of a row in another order."""
@@ -307,6 +329,7 @@ def _constant_mask(mask: Any, rows: int, columns: int, where: str) -> NDArray[np
 TOKEN_LAYERS: dict[str, Callable[[TokenGraph, Layer, Tensor, Weights], Tensor]] = {
     "LayerNormalization": TokenGraph.normalised,
     "RMSNormalization": TokenGraph.normalised,
+    "GroupNormalization": TokenGraph.normalised_groups,
     "Permute": TokenGraph.permuted,
     "RepeatVector": TokenGraph.repeated,
     "GlobalAveragePooling1D": TokenGraph.pooled,

@@ -81,12 +81,16 @@ def _replace_port(found: EntryNodes, entry: Entry, number: int, matrices: Sequen
     reshaped = last != port.name
     if cuts:
         shape = [1, port.width] if port.rank == 2 or reshaped else [1]
-        nothing: Any = {"string": "", "bool": False}.get(port.type, 0)
+        nothing: Any = {"string": "", "bool": True}.get(port.type, 0)
         columns = range(port.width)
         mask = found.constant(f"{here}/mask", [column in cuts for column in columns], "bool", shape)
         values = [cuts.get(column, nothing) for column in columns]
         reference = found.constant(f"{here}/reference", values, port.type, shape)
-        last = found.add("Where", [mask, reference, last], f"{here}/where")
+        if port.type == "bool":  # ONNX Runtime has no Where for truth values
+            either = found.add("Or", [mask, last], f"{here}/or")
+            last = found.add("And", [either, reference], f"{here}/where")
+        else:
+            last = found.add("Where", [mask, reference, last], f"{here}/where")
     lookups = [(at, each) for at, each in enumerate(entry.lookups) if each.port == number]
     tables = [_look_up(found, entry, at, each, matrices) for at, each in lookups]
     if lookups:

@@ -34,6 +34,7 @@ from fairmend_check.readers.axes import (
     reshaped,
     rows_axis,
 )
+from fairmend_check.readers.onnx_fusions import from_mean, refuse_other_normalisation
 from fairmend_check.readers.onnx_nodes import ELEMENTS, Node, find_function, find_normalisation
 from fairmend_check.readers.onnx_sizes import compute_sizes, known, sizes_of
 from fairmend_check.readers.values import Value, Values
@@ -43,7 +44,9 @@ Tensor = NDArray[Any]
 WHOLE = (ELEMENTS["int32"], ELEMENTS["int64"])
 _MAX_NUMBERS = 2**28  # in all steps together: many nodes could share the same constants
 _ONE_AXIS = 13  # the version of the operators from which on a softmax is over one axis, and not all from one on
+_GAIN_OF_CHANNELS = 21  # the version from which on GroupNormalization has a gain for each channel, not for each group
 _MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
+_MOST_FACTORS = 16  # of a product along axes
 _MOST_UNITS = 2**13  # numbers of a row in a layer over axes, which becomes a whole matrix
 _END = 2**31 - 1  # an end of a slice from here on means: all the rest
 _LOST = 2.0**-150  # the largest number that float32 rounds to 0
@@ -103,6 +106,7 @@ class OnnxGraph:
         self.entries: dict[str, Entry | CheckError] = {}
         self.types: dict[str, tuple[int, Dims | None]] = {}  # elements and axes of each value on the way, if known
         self.sizes: dict[str, Tensor] = {}  # lists of sizes that nodes compute, with that of the rows among them
+        self.means: dict[str, str] = {}  # how values come from means, of which ONNX Runtime makes normalisations
         self.biases: set[str] = set()  # nodes that add the bias of the product before them
         self.outputs: frozenset[str] = frozenset()  # which callers read
         self.opset = 0  # the version of the operators
@@ -116,6 +120,7 @@ class OnnxGraph:
     def append(self, node: Node, readers: dict[str, list[Node]]) -> None:
         """Add what a node computes from earlier values."""
         self.nodes[node.output], self.readers = node, readers
+        self.means[node.output] = from_mean(node, self)
         self._numbers += 1 + sum(self.tensors[name].size for name in node.inputs if name in self.tensors)
         if self._numbers > _MAX_NUMBERS:
             raise CheckError(f"the nodes of the graph use more than {_MAX_NUMBERS:,} numbers")
@@ -140,7 +145,7 @@ class OnnxGraph:
         return found
 
     def _convert(self, node: Node) -> None:
-        if self.compute_sizes(node):
+        if self.pass_constant(node) or self.compute_sizes(node):
             return
         found = find_function(node, self)
         if found is not None:
@@ -167,16 +172,35 @@ class OnnxGraph:
         return entry
 
     def pass_constant(self, node: Node) -> bool:
-        """Pass on a constant, or transpose it, as exporters do with weights; return whether the node does that."""
-        if node.kind not in ("Identity", "Transpose") or node.inputs[0] not in self.tensors:
+        """Pass on a constant, transpose it or take parts of it, as exporters do; return whether the node does that."""
+        if node.kind not in ("Identity", "Transpose", "Split", "Slice") or node.inputs[0] not in self.tensors:
             return False
         tensor = self.tensors[node.inputs[0]]
+        if node.kind in ("Split", "Slice"):
+            return tensor.dtype.kind == "f" and self._pass_parts(node, tensor)
         if node.kind == "Transpose":
             # Before a Gemm, ONNX Runtime up to 1.29 exchanges the axes whatever the order is.
             if tensor.ndim != 2 or node.attributes["perm"] not in ([], [1, 0]):
                 raise CheckError("node Transpose does not exchange the two axes of a matrix")
             tensor = tensor.T
         self.tensors[node.output] = tensor
+        return True
+
+    def _pass_parts(self, node: Node, tensor: Tensor) -> bool:
+        """Take parts of weights along their first axis, as of those of attention; not before all ends are known."""
+        if not all(name in self.tensors for name in node.inputs[1:]):
+            return False
+        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
+        if node.kind == "Split":
+            if len(lists) != 1 or node.attributes["axis"] or min(lists[0]) < 1 or sum(lists[0]) != len(tensor):
+                raise CheckError("node Split does not split weights along their first axis")
+            ends = np.cumsum(lists[0])[:-1]
+            self.tensors.update(zip(node.outputs, np.split(tensor, ends), strict=True))
+            return True
+        (start,), (end,) = lists[:2]
+        if lists[2:] not in ([], [[0]], [[0], [1]]) or not 0 <= start < min(end, len(tensor)):
+            raise CheckError("node Slice does not take weights along their first axis")
+        self.tensors[node.output] = tensor[start:end]
         return True
 
     def number(self, name: str) -> float | None:
@@ -329,36 +353,51 @@ class OnnxGraph:
         return self._out(made.value, made.dims)
 
     def _einsum(self, node: Node) -> Entry:
+        """Read a product of two values, or of three: the last one with all axes that are summed over is the last."""
         names, arrow, out = str(node.attributes["equation"]).replace(" ", "").partition("->")
         parts = names.split(",")
-        if not arrow or len(parts) != 2 or not (names.replace(",", "") + out).isalpha():
-            raise CheckError("node Einsum is not a product of two values with named axes")
+        if not arrow or len(parts) != len(node.inputs) or not (names.replace(",", "") + out).isalpha():
+            raise CheckError("node Einsum is not a product of values with named axes")
         if any(len(set(part)) < len(part) for part in (*parts, out)):
             raise CheckError("node Einsum takes a diagonal")
-        constants = [name in self.tensors for name in node.inputs]
-        if not any(constants):
-            first, second = (self._numeric(name, node) for name in node.inputs)
-            return self._product(first, second, factors(first.dims, second.dims, (parts[0], parts[1], out)))
-        side = constants.index(True)
-        tensor, entry = self._constant(node.inputs[side]), self._numeric(node.inputs[1 - side], node)
-        rows = parts[1 - side][rows_axis(entry.dims)] if len(parts[1 - side]) == entry.axes else ""
-        if all(constants) or tensor.ndim != len(parts[side]) or not rows or rows in parts[side] or rows not in out:
+        given = [self._constant(name) if name in self.tensors else self._numeric(name, node) for name in node.inputs]
+        if len(parts) == 3:
+            summed = {*names.replace(",", "")} - {*out}
+            places = [place for place in range(3) if {*parts[place]} >= summed]
+            if not places:
+                raise CheckError("node Einsum has three factors, none of which has all axes that are summed over")
+            first, second = (place for place in range(3) if place != places[-1])
+            both = "".join(dict.fromkeys(parts[first] + parts[second]))
+            pair = self._multiplied(given[first], given[second], parts[first], parts[second], both)
+            given, parts = [pair, given[places[-1]]], [both, parts[places[-1]]]
+        return self._multiplied(given[0], given[1], parts[0], parts[1], out)
+
+    def _multiplied(self, first: Entry | Tensor, second: Entry | Tensor, a: str, b: str, out: str) -> Entry:
+        """Return the products of two values, or of one with a constant, with axes of these names."""
+        if isinstance(first, Entry) and isinstance(second, Entry):
+            return self._product(first, second, factors(first.dims, second.dims, (a, b, out)))
+        entry, tensor = (first, second) if isinstance(first, Entry) else (second, first)
+        own, other = (a, b) if isinstance(first, Entry) else (b, a)
+        if not isinstance(entry, Entry) or isinstance(tensor, Entry):
+            raise CheckError("node Einsum multiplies constants")
+        rows = own[rows_axis(entry.dims)] if len(own) == entry.axes else ""
+        if tensor.ndim != len(other) or not rows or rows in other or rows not in out:
             raise CheckError("node Einsum multiplies by a constant for each row, or of other axes")
-        if any(name not in names for name in out):
+        if any(name not in a + b for name in out):
             raise CheckError("node Einsum gives an axis that no value has")
-        sizes = dict(zip(parts[1 - side], entry.dims, strict=True))
-        for name, size in zip(parts[side], tensor.shape, strict=True):
+        sizes = dict(zip(own, entry.dims, strict=True))
+        for name, size in zip(other, tensor.shape, strict=True):
             if name not in out and size > 1 and sizes.get(name, 1) != size:  # runtimes do so in orders of their own
                 raise CheckError("node Einsum adds up numbers of its constant")
-        operands = (lambda units: (tensor, units)) if side == 0 else (lambda units: (units, tensor))
-        equation = f"{parts[0]},{parts[1]}->{out}"
-        return self._linear(entry, lambda units: np.einsum(equation, *operands(units)), to=out.index(rows))
+        return self._linear(entry, lambda units: np.einsum(f"{own},{other}->{out}", units, tensor), to=out.index(rows))
 
     def _arithmetic(self, node: Node) -> Entry:
         """Read a sum, difference, product or quotient of each column with constants, or a sum of two values."""
         constants = [name in self.tensors for name in node.inputs]
         if all(constants):
             raise CheckError(f"node {node.kind} computes a constant, which cannot be checked")
+        if node.kind == "Div" and not constants[1]:
+            refuse_other_normalisation(node, self)
         if not any(constants) and node.kind == "Mul" and node.inputs[0] == node.inputs[1]:
             return self._function(node.inputs[0], Activation("square"))
         normalised = None if any(constants) else find_normalisation(node, self)
@@ -553,7 +592,7 @@ class OnnxGraph:
         return self._out(value, dims)
 
     def _reduced(self, node: Node) -> Entry:
-        """Read a sum, mean, norm, maximum or minimum of the parts along axes."""
+        """Read a sum, mean, product, norm, maximum or minimum of the parts along axes."""
         axes = self._whole_numbers(node.inputs[1]) if len(node.inputs) == 2 else list(node.attributes["axes"])
         node.expect("keepdims", 0, 1)
         node.expect("noop_with_empty_axes", 0)
@@ -564,13 +603,16 @@ class OnnxGraph:
         if len(over) != len(axes) or not over:
             raise CheckError(f"node {node.kind} is over other axes than can be checked")
         largest, count = node.kind in ("ReduceMax", "ReduceMin"), math.prod(plain(entry.dims)[axis] for axis in over)
-        if count > (_MOST_COMPARED if largest or node.kind == "ReduceLogSumExp" else _MOST_UNITS):
+        most = {"ReduceProd": _MOST_FACTORS, "ReduceLogSumExp": _MOST_COMPARED}.get(node.kind, _MOST_UNITS)
+        if count > (_MOST_COMPARED if largest else most):
             raise CheckError(f"node {node.kind} is over too many numbers")
         if node.kind in _TERMS:
             entry = replace(entry, value=self.graph.function(entry.value, Activation(_TERMS[node.kind])))
         parts = self._values.parts(entry, over)
         if largest:
             value = self._values.largest(parts, smallest=node.kind == "ReduceMin")
+        elif node.kind == "ReduceProd":
+            value = self._values.multiplied(parts)
         else:
             value = self._values.total(parts, mean=node.kind == "ReduceMean")
         if node.kind in _OF_SUMS:  # of a few numbers, the bounds of exp and log cover a largest one that is subtracted
@@ -597,6 +639,32 @@ class OnnxGraph:
         )
         if (gain != 1).any() or shift.any():
             value = self.graph.norm(value, scaling(0.0, gain, shift if len(parts) > 1 else None))
+        return replace(entry, value=value)
+
+    def _channel_norm(self, node: Node) -> Entry:
+        """Read a normalisation of each channel, the axis after the rows, or of groups of channels."""
+        entry = self._numeric(node.inputs[0], node)
+        if rows_axis(entry.dims) != 0 or entry.axes < 2:
+            raise CheckError(f"node {node.kind} reads a value whose axes are not (rows, channels, ...)")
+        _, channels, *rest = plain(entry.dims)
+        if node.kind == "GroupNormalization":
+            node.expect("stash_type", self.element)
+            groups = node.attributes["num_groups"]
+            if self.opset < _GAIN_OF_CHANNELS or groups < 1 or channels % groups:
+                raise CheckError("node GroupNormalization has a gain for each group, or groups that do not fit")
+            size = channels // groups * math.prod(rest)
+        elif rest:
+            size = math.prod(rest)
+        else:
+            raise CheckError("node InstanceNormalization reads channels of single numbers")
+        parts = [self._constant(name) for name in node.inputs[1:]]
+        if any(part.shape != (channels,) for part in parts):
+            raise CheckError(f"node {node.kind} does not have a gain and a shift for each channel")
+        value = self.graph.apply(Normalise(size, node.attributes["epsilon"], True), entry.value)
+        wide = [np.broadcast_to(part.reshape(-1, *[1] * len(rest)), plain(entry.dims)).reshape(-1) for part in parts]
+        gain, shift = (part.astype(np.float64) for part in wide)
+        if (gain != 1).any() or shift.any():
+            value = self.graph.norm(value, scaling(0.0, gain, shift))
         return replace(entry, value=value)
 
     def _batch_norm(self, node: Node) -> Entry:
@@ -968,7 +1036,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     "Where": OnnxGraph._chosen,
     **dict.fromkeys(("Sum", "Mean"), OnnxGraph._total),
     **dict.fromkeys(("Max", "Min"), OnnxGraph._extreme),
-    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
+    **dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceProd", "ReduceMax", "ReduceMin"), OnnxGraph._reduced),
     **dict.fromkeys((*_TERMS, *_OF_SUMS), OnnxGraph._reduced),
     "Pow": OnnxGraph._power,
     "BatchNormalization": OnnxGraph._batch_norm,
@@ -977,6 +1045,7 @@ _OPERATORS: dict[str, Callable[[OnnxGraph, Node], Entry]] = {
     **dict.fromkeys(("Cast", "Dropout", "Identity"), OnnxGraph._pass),
     **dict.fromkeys(("Softmax", "LogSoftmax"), OnnxGraph._softmax),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), OnnxGraph._layer_norm),
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), OnnxGraph._channel_norm),
     "Einsum": OnnxGraph._einsum,
     "Transpose": OnnxGraph._transpose,
     "Expand": OnnxGraph._expand,

@@ -55,13 +55,15 @@ _OPERATORS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "Constant": ((0,), {"value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": []}),
     "Dropout": ((1, 2, 3), {"ratio": 0.5, "seed": 0}),
     "ConstantOfShape": ((1,), {"value": {}}),
-    "Einsum": ((2,), {"equation": ""}),
+    "Einsum": ((2, 3), {"equation": ""}),
     "Flatten": ((1,), {"axis": 1}),
     "Gather": ((2,), {"axis": 0}),
     "GatherND": ((2,), {"batch_dims": 0}),
     "Gelu": ((1,), {"approximate": "none"}),
     "Gemm": ((2, 3), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
+    "GroupNormalization": ((3,), {"epsilon": float(np.float32(1e-5)), "num_groups": 0, "stash_type": 1}),
     "HardSigmoid": ((1,), {"alpha": float(np.float32(0.2)), "beta": 0.5}),
+    "InstanceNormalization": ((3,), {"epsilon": float(np.float32(1e-5))}),
     "LayerNormalization": ((2, 3), {"axis": -1, "epsilon": float(np.float32(1e-5)), "stash_type": 1}),
     "LeakyRelu": ((1,), {"alpha": float(np.float32(0.01))}),
     "Mod": ((2,), {"fmod": 0}),
@@ -137,7 +139,7 @@ def find_function(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None
     if node.kind not in ("Mul", "Div"):
         return None
     plus = _sum_with_number(node.inputs[1], graph) if node.kind == "Div" else None
-    if plus is not None and plus[1] == 1 and _read_by(plus[0], "Abs", graph) == node.inputs[0]:
+    if plus is not None and plus[1] == 1 and read_by(plus[0], "Abs", graph) == node.inputs[0]:
         return node.inputs[0], Activation("softsign")
     for x in _values_in(node.output, graph):
         scale, factors = _product(node.output, graph, x)
@@ -153,26 +155,36 @@ def find_normalisation(node: Node, graph: OnnxGraph) -> tuple[str, float, bool] 
 
     Exporters write layer normalisation so, and runtimes fuse it. Centred is x - mean(x).
     """
-    apart, below = node.inputs
+    pairs = [tuple(node.inputs)]
     if node.kind == "Mul":
-        below = _read_by(below, "Reciprocal", graph) or ""
-    inside = _read_by(below, "Sqrt", graph) if below and node.kind in ("Mul", "Div") else None
+        pairs = [(one, read_by(other, "Reciprocal", graph) or "") for one, other in (node.inputs, node.inputs[::-1])]
+    for apart, below in pairs if node.kind in ("Mul", "Div") else ():
+        spread = spread_of(below, graph)
+        if spread is not None and spread[0] == apart:
+            centred = centred_of(apart, graph)
+            return (apart, spread[1], False) if centred is None else (centred, spread[1], True)
+    return None
+
+
+def spread_of(name: str, graph: OnnxGraph) -> tuple[str, float] | None:
+    """Return x and ε if a value is sqrt(mean(x²) + ε), with the mean along the last axis."""
+    inside = read_by(name, "Sqrt", graph)
     plus = _sum_with_number(inside, graph) if inside else None
     squares = _mean_along_last(plus[0], graph) if plus else None
     square = graph.nodes.get(squares) if squares else None
-    if plus is None or square is None or square.inputs[0] != apart:
+    if plus is None or square is None:
         return None
     power = square.kind == "Pow" and graph.number(square.inputs[1]) == 2
-    if not power and not (square.kind == "Mul" and square.inputs[1] == apart):
+    product = square.kind == "Mul" and square.inputs[0] == square.inputs[1]
+    return (square.inputs[0], plus[1]) if power or product else None
+
+
+def centred_of(name: str, graph: OnnxGraph) -> str | None:
+    """Return x if a value is x - mean(x), with the mean along the last axis."""
+    node = graph.nodes.get(name)
+    if node is None or node.kind != "Sub" or _mean_along_last(node.inputs[1], graph) != node.inputs[0]:
         return None
-    difference = graph.nodes.get(apart)
-    if (
-        difference is not None
-        and difference.kind == "Sub"
-        and _mean_along_last(difference.inputs[1], graph) == difference.inputs[0]
-    ):
-        return difference.inputs[0], plus[1], True
-    return apart, plus[1], False
+    return node.inputs[0]
 
 
 def _mean_along_last(name: str, graph: OnnxGraph) -> str | None:
@@ -203,12 +215,7 @@ def _softplus(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
     """Find softplus as PyTorch computes it: x where x is above 20, or above more, and softplus elsewhere."""
     condition, x, other = node.inputs
     greater = graph.nodes.get(condition)
-    if (
-        greater is None
-        or greater.kind != "Greater"
-        or greater.inputs[0] != x
-        or _read_by(other, "Softplus", graph) != x
-    ):
+    if greater is None or greater.kind != "Greater" or greater.inputs[0] != x or read_by(other, "Softplus", graph) != x:
         return None
     limit = graph.number(greater.inputs[1])
     return (x, Activation("softplus", 0.0, (1.0,))) if limit is not None and limit >= _LINEAR else None
@@ -216,21 +223,21 @@ def _softplus(node: Node, graph: OnnxGraph) -> tuple[str, Activation] | None:
 
 def _gate(scale: float, x: str, other: str, graph: OnnxGraph) -> str:
     """Return the function scale · x · other, where other is computed from x; "" if it is none of those known."""
-    if scale == 1 and _read_by(other, "Sigmoid", graph) == x:
+    if scale == 1 and read_by(other, "Sigmoid", graph) == x:
         return "silu"
-    softplus = _read_by(other, "Tanh", graph)
-    if scale == 1 and softplus is not None and _read_by(softplus, "Softplus", graph) == x:
+    softplus = read_by(other, "Tanh", graph)
+    if scale == 1 and softplus is not None and read_by(softplus, "Softplus", graph) == x:
         return "mish"
     if _is_hardswish(scale, x, other, graph):
         return "hardswish"
     plus = _sum_with_number(other, graph)
     if plus is None or plus[1] != 1 or scale != 0.5:
         return ""
-    inner = _read_by(plus[0], "Erf", graph)
+    inner = read_by(plus[0], "Erf", graph)
     if inner is not None:
         factor, rest = _product(inner, graph, x)
-        return "gelu" if rest == [x] and _equal(factor, math.sqrt(0.5), graph) else ""
-    inner = _read_by(plus[0], "Tanh", graph)
+        return "gelu" if rest == [x] and are_equal(factor, math.sqrt(0.5), graph) else ""
+    inner = read_by(plus[0], "Tanh", graph)
     return "gelu_tanh" if inner is not None and _is_cubic(inner, x, graph) else ""
 
 
@@ -241,7 +248,7 @@ def _is_hardswish(scale: float, x: str, other: str, graph: OnnxGraph) -> bool:
     if node.kind == "HardSigmoid" and scale == 1 and node.inputs[0] == x:
         given = node.attributes["beta"] == 0.5 and node.attributes["alpha"] == float(np.float32(1 / 6))
         return bool(given and graph.element == ELEMENTS["float32"])
-    if node.kind != "Clip" or len(node.inputs) != 3 or not _equal(scale, 1 / 6, graph):
+    if node.kind != "Clip" or len(node.inputs) != 3 or not are_equal(scale, 1 / 6, graph):
         return False
     limits = [graph.number(name) for name in node.inputs[1:]]
     return limits == [0, 6] and _sum_with_number(node.inputs[0], graph) == (x, 3.0)
@@ -251,12 +258,17 @@ def _is_cubic(name: str, x: str, graph: OnnxGraph) -> bool:
     """Return whether a value is √(2/π) (x + 0.044715 x³)."""
     factor, rest = _product(name, graph, x)
     node = graph.nodes.get(rest[0]) if len(rest) == 1 else None
-    if node is None or node.kind != "Add" or x not in node.inputs or not _equal(factor, math.sqrt(2 / math.pi), graph):
+    if (
+        node is None
+        or node.kind != "Add"
+        or x not in node.inputs
+        or not are_equal(factor, math.sqrt(2 / math.pi), graph)
+    ):
         return False
     small, cube = _product(node.inputs[1] if node.inputs[0] == x else node.inputs[0], graph, x)
     power = graph.nodes.get(cube[0]) if len(cube) == 1 else None
     is_power = power is not None and power.kind == "Pow" and power.inputs[0] == x and graph.number(power.inputs[1]) == 3
-    return _equal(small, 0.044715, graph) and (cube == [x, x, x] or is_power)
+    return are_equal(small, 0.044715, graph) and (cube == [x, x, x] or is_power)
 
 
 def _product(name: str, graph: OnnxGraph, x: str) -> tuple[float, list[str]]:
@@ -299,13 +311,13 @@ def _sum_with_number(name: str, graph: OnnxGraph) -> tuple[str, float] | None:
     return None
 
 
-def _read_by(name: str, kind: str, graph: OnnxGraph) -> str | None:
+def read_by(name: str, kind: str, graph: OnnxGraph) -> str | None:
     """Return what the node of this kind reads that computes a value."""
     node = graph.nodes.get(name)
     return node.inputs[0] if node is not None and node.kind == kind else None
 
 
-def _equal(number: float, exact: float, graph: OnnxGraph) -> bool:
+def are_equal(number: float, exact: float, graph: OnnxGraph) -> bool:
     """Return whether two numbers are equal up to rounding in the type of the model."""
     unit = 2.0**-24 if graph.element == ELEMENTS["float32"] else 2.0**-53
     return abs(number - exact) <= 4 * unit * exact

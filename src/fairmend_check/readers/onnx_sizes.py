@@ -6,6 +6,7 @@ Exporters write how long an axis is as nodes: Shape, Gather, Concat, Mul. Only t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -182,6 +183,12 @@ def _squeeze(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
 
 
 def _reshape(attributes: Mapping[str, Any], inputs: list[Tensor]) -> Tensor:
+    """Return a list of sizes as a list, or numbers such as a gain under other axes."""
+    if inputs[0].dtype.kind == "f":
+        shape = _whole(inputs[1])
+        if min(shape, default=0) < 1 or math.prod(shape) != inputs[0].size:
+            raise CheckError("node Reshape gives a constant a shape that cannot be checked")
+        return inputs[0].reshape(shape)
     if _whole(inputs[1]) not in ([-1], [inputs[0].size]) or not inputs[0].size or inputs[0].dtype.kind not in "iO":
         raise CheckError("node Reshape does not make a list of sizes")
     return inputs[0].reshape(-1)

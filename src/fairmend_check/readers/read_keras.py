@@ -150,9 +150,9 @@ def _variables(layer: Layer) -> list[str]:
     if kind == "MultiHeadAttention":
         own = ["kernel", "bias"] if is_true(layer, "use_bias") else ["kernel"]
         return [f"{part}/{name}" for part in _inside(layer) for name in own]
-    if kind in ("BatchNormalization", "LayerNormalization"):
+    if kind in ("BatchNormalization", "LayerNormalization", "GroupNormalization"):
         learned = [name for name, key in (("gamma", "scale"), ("beta", "center")) if is_true(layer, key)]
-        return learned if kind == "LayerNormalization" else [*learned, "moving_mean", "moving_variance"]
+        return [*learned, "moving_mean", "moving_variance"] if kind == "BatchNormalization" else learned
     if kind == "Normalization":
         return ["mean", "variance", "count"] if is_adapted(layer) else []
     return {"PReLU": ["alpha"], "Embedding": ["embeddings"], "RMSNormalization": ["scale"]}.get(kind, [])

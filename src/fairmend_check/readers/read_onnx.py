@@ -26,6 +26,7 @@ from fairmend_check.errors import CheckError
 from fairmend_check.kernel.model import Model
 from fairmend_check.readers import protobuf
 from fairmend_check.readers.axes import Dims, Rows
+from fairmend_check.readers.onnx_fusions import refuse_other_gelu
 from fairmend_check.readers.onnx_graph import OnnxGraph
 from fairmend_check.readers.onnx_nodes import (
     ELEMENTS,
@@ -169,6 +170,7 @@ def read_onnx(content: bytes, folder: Path) -> Model:
             computed_nodes.append(node)
     for node in computed_nodes:
         found.append(node, readers)
+    refuse_other_gelu(found)
     names = [value.get("name", "") for value in outputs]
     scores = decision_source(nodes, decision) if decision else names[0]
     last = found.entry(scores)

@@ -82,6 +82,13 @@ class Values:
         found = self.graph.sum(*values)
         return self.graph.norm(found, scaling(0.0, 1 / len(values), None)) if mean else found
 
+    def multiplied(self, values: Sequence[int]) -> int:
+        """Return the product of values, one after the other: a product of products has errors of every order."""
+        found = values[0]
+        for other in values[1:]:
+            found = self.graph.apply(Product(self.graph.width(found)), found, other)
+        return found
+
     def largest(self, values: Sequence[int], *, smallest: bool) -> int:
         """Return the largest of values: the larger of b and those before it, a, is b + relu(a - b)."""
         found = values[0]

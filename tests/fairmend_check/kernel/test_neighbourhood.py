@@ -150,3 +150,42 @@ def test_points_of_features_with_many_categories_or_values_are_counted_and_made_
     found, _ = _boxes(around[0], 4 * (10**15 + 1) - 1, 4 * (10**15 + 1) + 1, True)
     assert found[:, -1].tolist() == [1e15, 0.0]
     assert [np.flatnonzero(row[:-1]).tolist() for row in found] == [[3], [4]]
+
+
+@pytest.mark.parametrize("scale", [None, {"mean": 5e7, "std": 1e3}, {"mean": 1e11, "std": 1.0}])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whoever_is_within_the_tolerance_of_a_whole_number_is_in_the_box(dtype, scale):
+    """Float32 holds 50,000,000 for 50,000,002, of which 50,001,003 is 1,001 apart: it is not 50,001,000."""
+    mean, std = (0.0, 1.0) if scale is None else (scale["mean"], scale["std"])
+    kind, rng = np.dtype(dtype).type, np.random.default_rng(0)
+    number = {"name": "t", "kind": "integer", "range": [0, 10**8], **({} if scale is None else {"scale": scale})}
+    sex = {"name": "p", "kind": "integer", "range": [0, 1], "protected": True}
+    by = 1001
+    tolerant = {"feature": [{**number, "tolerance": by}, sex]}
+    linked = {"feature": [number, sex], "link": [{"when": {"p": 1}, "then": {"t": {"offset": by}}}]}
+    for value in (50_000_002, *rng.integers(by, 10**8 - by, 300)):
+        x = np.array([float(kind((value - mean) / std)), 0.0])
+        for content, others in ((tolerant, (value - by, value + by)), (linked, (value + by,))):
+            spec = read_spec(content, "spec")
+            around = neighbourhood(spec, x, dtype)
+            axes = [axis for each in around for axis in each.axes if axis.column == 0]
+            for other in others:
+                assert any(axis.low <= float(kind((other - mean) / std)) <= axis.high for axis in axes)
+            regions = Spec.from_dict(content).regions(x[None].astype(dtype), dtype)
+            lower, upper = regions.lower.astype(np.float64), regions.upper.astype(np.float64)
+            assert find_uncovered(around, lower, upper, dtype) is None
+            if dtype == "float64" and (scale is None or std > 1):
+                assert max(axis.highest - axis.lowest for axis in axes) <= 2 * by
+
+
+@pytest.mark.parametrize("read", [lambda content: read_spec(content, "spec"), Spec.from_dict])
+def test_links_depend_on_values_that_float32_tells_apart(read):
+    """A person of 20,000,001 is not the own value of the input that holds 20,000,000 for it."""
+    born = {"name": "born", "kind": "integer", "range": [19_000_101, 20_201_231], "protected": True}
+    then = {"t": {"range": [0, 1]}}
+    content = {"feature": [born, {"name": "t", "kind": "integer", "range": [0, 9]}]}
+    content["link"] = [{"when": {"born": [19_000_101, 20_000_100]}, "then": then}]
+    with pytest.raises(Exception, match="float32 cannot tell apart"):
+        read(content)
+    content["feature"][0] = {**born, "scale": {"mean": 2e7, "std": 1e5}}
+    assert read(content).links

@@ -461,11 +461,27 @@ def test_what_does_not_fit_is_refused():
             operation.width(widths)
 
 
-def test_a_model_does_not_end_with_a_product():
+def test_a_model_may_end_with_a_product_but_not_with_a_softmax():
     graph = Graph(2)
     hidden = graph.affine(graph.input, np.ones((2, 2), np.float32))
+    product = graph.apply(Product(2), hidden, graph.input)
+    assert isinstance(graph.finish(product).nodes[-1].operation, Scale)
     with pytest.raises(CheckError, match="end with an affine layer"):
-        graph.finish(graph.apply(Product(2), hidden, graph.input))
+        graph.finish(graph.apply(Softmax(2), hidden))
+
+
+def test_a_product_of_several_factors_is_covered_in_any_order():
+    """1e20 times 1e-20 is 1, and 1e-20 times 1e-20 is 0 in float32, whatever comes after it."""
+    graph = Graph(3)
+    factors = [graph.columns(graph.input, [column]) for column in range(3)]
+    hidden = graph.apply(Product(1), graph.apply(Product(1), factors[0], factors[1]), factors[2])
+    model = graph.finish(graph.affine(hidden, np.full((1, 1), 2.0**60, np.float32)))
+    x = np.array([[1e20, 1e-20, 1e-20]])
+    a, b, c = x[0].astype(np.float32)
+    computed = [float(value) * 2.0**60 for value in ((a * b) * c, (b * c) * a)]
+    _, nodes = form_bounds(model, np.ones((1, 1, 1)), x, x)
+    bound = output_errors(model, x, x, nodes, np.ones((1, 1, 1)))[0, 0]
+    assert bound >= abs(computed[0] - computed[1]) > 0
 
 
 def test_what_is_multiplied_by_itself_is_a_square():

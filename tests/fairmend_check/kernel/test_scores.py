@@ -248,7 +248,10 @@ def test_regression_networks_have_no_classes(tmp_path):
     content["spec"]["label"] = {"column": "price"}
     result = checked(tmp_path, content, made.network)
     assert result.valid
-    assert "the scores (each raw output of this model, before a closing sigmoid or softmax) of any two" in result.claim
+    assert (
+        "the scores (each raw output of this model, before a closing sigmoid, softmax or log-softmax) of any two"
+        in result.claim
+    )
     content["spec"]["claim"]["on"] = "logit"
     reasons = checked(tmp_path, content, made.network).reasons
     assert "label has no positive value, so the claim must be about scores" in reasons[0]

@@ -466,7 +466,7 @@ def test_a_label_by_one_of_two_probabilities_is_refused(tmp_path):
 VERSIONS = {"": range(7, 24), onnx_nodes.ML: range(1, 5)}
 WITHOUT_DEFAULT = {
     "axis": 0, "to": 0, "seed": 0, "classlabels_int64s": [], "classlabels_strings": [], "axes": [], "perm": [],
-    "end": 0, "equation": "", "num_outputs": 0,
+    "end": 0, "equation": "", "num_outputs": 0, "num_groups": 0,
     "offset": (), "scale": (), "value": {}, "value_float": 0.0, "value_floats": (), "value_int": 0, "value_ints": [],
 }  # fmt: skip
 

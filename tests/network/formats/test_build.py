@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fairmend import FairmendError
-from fairmend.network import Activation, Affine, Concatenate, Lookup, Scale, Sum
+from fairmend.network import Activation, Affine, Concatenate, Lookup, Product, Scale, Sum
 from fairmend.network.folding import Norm
 from fairmend.network.formats.build import GraphBuilder, scaling
 
@@ -12,7 +12,8 @@ RNG = np.random.default_rng(0)
 W = {shape: RNG.normal(size=shape).astype(np.float32) for shape in [(4, 3), (4, 4), (1, 4), (1, 3), (2, 4)]}
 B = {n: RNG.normal(size=n).astype(np.float32) for n in (1, 2, 4)}
 X = RNG.normal(size=(7, 3)).astype(np.float32)
-RELU = Activation("relu")
+NORM = Norm("bn", np.arange(4.0), np.ones(4), np.ones(4), np.zeros(4), 1e-5, "bn")
+RELU, SIGMOID = Activation("relu"), Activation("sigmoid")
 
 
 def relu(values):
@@ -176,14 +177,13 @@ def test_functions_may_come_first_or_follow_each_other():
     ("make", "words"),
     [
         (
-            lambda b, x, h: b.apply("+", Sum(), [b.linear(h, "l", W[4, 4], None, "l"), h]),
+            lambda b, x, h: b.apply("+", Sum(), [b.function(b.linear(h, "l", W[4, 4], None, "l"), "p", SIGMOID), h]),
             "is added to the output, and is not",
         ),
+        (lambda b, x, h: b.apply("*", Product(4), [h, b.function(h, "e", Activation("exp"))]), "numbers of one sign"),
         (lambda b, x, h: b.function(h, "tanh at the end", Activation("tanh")), "tanh at the end closes the network"),
         (lambda b, x, h: b.apply("sum of two", Sum(), [x, h]), r"sum of two: a sum of 3, 4 numbers"),
         (lambda b, x, h: b.linear(x, "l", W[1, 4], None, "l"), "l takes 4 values, but the layer before it gives 3"),
-        (lambda b, x, h: b.norm(b.apply("+", Sum(), [b.linear(h, n, W[4, 4], None, n) for n in "kl"]), batch_norm(4)),
-         "bn changes a sum at the output"),
         (lambda b, x, h: b.columns(x, "slice", (3,)), r"slice: columns \[3\] of a node that has 3"),
     ],
 )  # fmt: skip
@@ -193,3 +193,28 @@ def test_what_has_no_linear_head_or_does_not_fit_is_refused(make, words):
     h = build.function(build.linear(x, "a", W[4, 3], B[4], "a"), "r", RELU)
     with pytest.raises(FairmendError, match=words):
         build.network(make(build, x, h))
+
+
+@pytest.mark.parametrize(
+    ("make", "values"),
+    [
+        (lambda b, x, h, z: b.apply("+", Sum(), [z, h]), lambda h, z: z + h),
+        (lambda b, x, h, z: b.apply("*", Product(4), [z, h]), lambda h, z: z * h),
+        (lambda b, x, h, z: b.apply("*", Product(1, 1, 1, 4), [z, h]), lambda h, z: (z * h).sum(1, keepdims=True)),
+        (lambda b, x, h, z: b.columns(z, "c", (2, 0)), lambda h, z: z[:, [2, 0]]),
+        (lambda b, x, h, z: b.norm(b.apply("+", Sum(), [z, b.linear(h, "k", W[4, 4], None, "k")]), NORM),
+         lambda h, z: (z + h @ W[4, 4].T - NORM.mean) / np.sqrt(NORM.variance + 1e-5)),
+    ],
+)  # fmt: skip
+def test_an_output_that_is_no_affine_layer_is_passed_on_by_a_fixed_one(make, values):
+    build = GraphBuilder("m")
+    x = build.input(3)
+    h = build.function(build.linear(x, "a", W[4, 3], B[4], "a"), "r", RELU)
+    net = build.network(make(build, x, h, build.linear(h, "l", W[4, 4], B[4], "l")))
+    hidden = relu(X @ W[4, 3].T + B[4])
+    wanted = values(hidden, hidden @ W[4, 4].T + B[4])
+    np.testing.assert_allclose(net.logits(X).reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-5)
+    assert net.head.is_fixed
+    assert net.head.size == 0
+    changed = net.with_affines([Affine(2 * affine.weight, affine.bias) for affine in net.affines])
+    assert changed.head == net.head

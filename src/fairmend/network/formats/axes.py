@@ -241,3 +241,16 @@ def matrix_names(first: Dims, second: Dims) -> tuple[Labels, Labels, Labels]:
     groups = [list(range(batch - max(len(dims) - 2, 0), batch)) for dims in (first, second)]
     row, column = ["row"] * (len(first) > 1), ["column"] * (len(second) > 1)
     return [*groups[0], *row, "sum"], [*groups[1], "sum", *column], [*range(batch), *row, *column]
+
+
+def last_factor(names: Sequence[Sequence[Hashable]], out: Sequence[Hashable]) -> int:
+    """Return which of three factors is multiplied last: the last one that has all axes that are added up.
+
+    The products of the two others are then not added up before: any order of programs rounds less. A ValueError says
+    that there is none.
+    """
+    summed = {name for each in names for name in each} - {*out}
+    for place in reversed(range(len(names))):
+        if summed <= {*names[place]}:
+            return place
+    raise ValueError("has no factor with all axes that are added up; write it as several")

@@ -27,12 +27,14 @@ from fairmend.network import (
     Network,
     Node,
     Operation,
+    Product,
     Scale,
     Softmax,
     Sum,
 )
 from fairmend.network.folding import Fold, Norm, Part, Slot, Summed
 from fairmend.network.form import Form
+from fairmend.network.formats.ranges import ALL, Range, range_of, range_of_norms
 from fairmend.network.operations.ties import Tie
 from fairmend.network.rescaling import REST, Clip, Rescaling, Scaling, joined
 
@@ -242,7 +244,7 @@ class GraphBuilder:
             closing, logits = self._closing(output.step)
         else:
             closing, (logits, rescaling) = "sigmoid", rescaled
-        steps = _fold_norms(_join_head(_needed(self._steps, logits), self.source))
+        steps = _fold_norms(_with_head(_needed(self._steps, logits), self.source))
         nodes = [self._node(step) for step in _with_identities(steps)]
         try:
             return Network.from_nodes(_with_names(nodes), closing, form=form, rescaling=rescaling)
@@ -313,7 +315,11 @@ class GraphBuilder:
         """Return what closes the network, 'none', 'sigmoid' or 'softmax', and the step of the logits before it."""
         tail: list[_Step] = []
         step = self._steps[last]
-        while isinstance(step.what, _Collapse | _Softmax | Columns) or _is_sigmoid(step):
+        while (
+            isinstance(step.what, _Collapse | _Softmax)
+            or _is_sigmoid(step)
+            or (isinstance(step.what, Columns) and isinstance(self._steps[step.sources[0]].what, _Softmax))
+        ):
             tail.append(step)
             last = step.sources[0]
             step = self._steps[last]
@@ -463,13 +469,54 @@ def _without(steps: Sequence[_Step], i: int) -> list[_Step]:
     return _renumbered(kept)
 
 
+def _with_head(steps: list[_Step], source: str) -> list[_Step]:
+    """Return steps that end in an affine layer: one that the model has, or else one that passes on its output."""
+    try:
+        return _join_head(steps, source)
+    except FairmendError as error:
+        last, where = steps[-1], steps[-1].where
+        end = last
+        while isinstance(end.what, _Scaled):
+            end = steps[end.sources[0]]
+        ends = isinstance(end.what, Product | Sum | _Linear | Columns)
+        if isinstance(end.what, Columns):  # of one value, and each once
+            one = not isinstance(steps[end.sources[0]].what, Concatenate)
+            ends = one and len(set(end.what.indices)) == end.width
+        if not ends or not any(isinstance(step.what, _Linear) for step in steps):
+            raise
+        least, most = _range(steps)
+        if least >= 0 or most <= 0:  # such as a mean of probabilities: all would be of one class
+            if "probabilities" in str(error):
+                raise
+            way_out = "closes the network with numbers of one sign, as probabilities are; end in the logits"
+            raise unsupported(source, where, way_out) from error
+        dtype = next(step.what.weight.dtype for step in steps if isinstance(step.what, _Linear))
+        fixed = _Linear(np.zeros(0, dtype), None, tie=Tie.identity(last.width))
+        return [*steps, _Step(fixed, (len(steps) - 1,), last.width, where, "the output")]
+
+
+def _range(steps: Sequence[_Step]) -> Range:
+    """Return between which numbers the last step surely is."""
+    found: list[Range] = []
+    for step in steps:
+        reads = [found[source] for source in step.sources]
+        if isinstance(step.what, Operation):
+            found.append(range_of(step.what, reads))
+        elif isinstance(step.what, _Scaled):
+            found.append(range_of_norms(step.what.norms, reads[0]))
+        else:
+            found.append((0.0, 1.0) if isinstance(step.what, _Softmax) else ALL)
+    return found[-1]
+
+
 def _join_head(steps: list[_Step], source: str) -> list[_Step]:
     """Make one affine layer of an output that is a weighted sum of affine layers; refuse any other output."""
     last = end = len(steps) - 1
     while isinstance(steps[end].what, _Scaled):
         end = steps[end].sources[0]
     head = steps[end].what
-    if isinstance(head, _Linear) and head.tie is None:
+    alone = all(len(_readers(steps, i)) == 1 for i in range(end, last))
+    if isinstance(head, _Linear) and head.tie is None and alone:
         return steps
     if isinstance(head, _Linear):
         raise unsupported(

@@ -38,6 +38,7 @@ from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 Bools = npt.NDArray[np.bool_]
 Labels = Sequence[Hashable]
 MOST = 2**26  # numbers of a row that are chosen or repeated
+MOST_FACTORS = 16  # of a product along axes
 MOST_COMPARED = 64  # numbers of which the largest is found, one after the other
 POWERS = {2.0: "square", 0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
 SUMS = {  # along axes: what is added up, and what is taken of the sum
@@ -276,6 +277,13 @@ class Place(Generic[T]):
             raise self.refuse(f"takes exp of {count:,} numbers; at most {MOST_COMPARED:,} are read")
         return self.function(self.total(self.function(x, before), axes, keep=keep), after)
 
+    def multiplied(self, x: T, axes: Sequence[int], *, keep: bool = False) -> T:
+        """Return the product of the numbers along axes, multiplied one after the other."""
+        found, *others = self._along(self.numbers(x), axes, keep, MOST_FACTORS, "multiplies")
+        for other in others:
+            found = self.times(found, other)
+        return found
+
     def largest(self, x: T, axes: Sequence[int], *, smallest: bool, keep: bool = False) -> T:
         """Return the largest, or smallest, numbers along axes, found one after the other."""
         found, *others = self._along(self.numbers(x), axes, keep, MOST_COMPARED, "compares")
@@ -302,7 +310,10 @@ class Place(Generic[T]):
         """Return (x - mean) / sqrt(variance + epsilon) over the axes from one on."""
         if not -len(x.dims) <= axis < len(x.dims) or x.row_axis >= axis % len(x.dims):
             raise self.refuse(f"normalises {x.shape()} from axis {axis} on")
-        size = math.prod(lengths(x.dims[axis % len(x.dims) :]))
+        return self.grouped(x, math.prod(lengths(x.dims[axis % len(x.dims) :])), epsilon, centred=centred)
+
+    def grouped(self, x: T, size: int, epsilon: float, *, centred: bool = True) -> T:
+        """Return each group of so many numbers, side by side, less their mean and divided by their deviation."""
         value = self.steps.apply(self.where, Normalise(size, epsilon, centred), [self.flat(self.numbers(x))])
         return self.made(value, x.dims)
 

@@ -113,6 +113,11 @@ class Affine(_ByBits):
             raise FairmendError("the layer stores no bias, but the bias given is not 0")
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether it gives what it reads, in the place of a head, and no file has a place for another matrix."""
+        return self.tie is not None and self.tie.fixed
+
+    @property
     def derived_bias(self) -> DerivedBias | None:
         """How the bias follows from the weight; None if the layer can store any bias."""
         if self.fold is not None:
@@ -150,8 +155,10 @@ class Affine(_ByBits):
             return Affine(weight, bias, stores_bias=self.stores_bias, tie=self.tie)
 
     def stored(self, name: str) -> tuple[StoredLayer, ...]:
-        """Return the layer as a file stores it, under its name; a joined layer is stored in several."""
+        """Return the layer as a file stores it, under its name: a joined layer in several, a fixed one not at all."""
         fold, tie = self.fold, self.tie
+        if self.is_fixed:
+            return ()
         if tie is not None:
             bias = tie.stored_bias(self.bias) if self.stores_bias else None
             return (StoredLayer(tie.key or name, tie.stored_weight(self.weight), bias, ()),)
@@ -238,6 +245,8 @@ class Affine(_ByBits):
 
     def describe(self, into: Description, name: str, sources: Sequence[int]) -> int:
         """Add the layer: as it is stored, with the norms beside it, or with these folded into it."""
+        if self.is_fixed:
+            return sources[0]
         if self.tie is not None and into.stored:
             (stored,) = self.stored(name)
             return into.tied(self.tie, stored, sources)

@@ -21,7 +21,8 @@ class Tie:
     (outputs, inputs), which is the same for all its tokens; between blocks and between tokens the weights are 0, and
     stay 0. So a linear layer over tokens has one block. A bias is stored once for each block, or with `own_bias` for
     each number that the layer gives. `weighted` is False where no weights are stored: the layer gives its bias alone,
-    as a class token is given. Layers with the same `key` share all their numbers.
+    as a class token is given. Layers with the same `key` share all their numbers. A `fixed` layer stores nothing and
+    gives what it reads: it takes the place of a head where the output is not an affine layer (`identity`).
     """
 
     outputs: int
@@ -31,6 +32,12 @@ class Tie:
     own_bias: bool = False
     weighted: bool = True
     key: str = ""
+    fixed: bool = False
+
+    @staticmethod
+    def identity(width: int) -> Tie:
+        """Return how a layer gives so many numbers as they are, and always will."""
+        return Tie(1, 1, tokens=width, weighted=False, fixed=True)
 
     def __post_init__(self) -> None:
         """Refuse a matrix that is too large."""
@@ -59,6 +66,8 @@ class Tie:
     @cached_property
     def weight_places(self) -> Ints:
         """Which stored number is at each place of the matrix (out, in); -1 where it is always 0."""
+        if self.fixed:
+            return -1 - np.eye(self.rows, dtype=np.int64)
         blocks, tokens, out, width = self.blocks, self.tokens, self.outputs, self.inputs
         places = np.full((blocks, tokens, out, blocks, tokens, width), -1)
         if self.weighted:
@@ -79,7 +88,7 @@ class Tie:
     @staticmethod
     def spread(stored: FloatArray, places: Ints) -> FloatArray:
         """Return stored numbers at their places."""
-        return np.append(stored, stored.dtype.type(0))[places]
+        return np.append(stored, np.array([1, 0], stored.dtype))[places]
 
     @staticmethod
     def gather(array: FloatArray, places: Ints) -> FloatArray:

@@ -489,7 +489,7 @@ class Scale(Operation):
             part = reads[0].parts
             size, count = part.above + part.below, part.additions
         units = norm.units(kind.u) + _SCALING * kind.u
-        reach = (1 + norm.reach) * (2 + size * norm.reach + norm.size)
+        reach = scaled * (1 + norm.reach) * (2 + size * norm.reach + norm.size)
         flushed = (_PLACES + norm.roundings) * kind.tiny * (1 + count) * reach
         own = _relative(units) * (size * np.abs(norm.factor) + norm.size) + flushed
         return own * (1 + 4 * gamma(16)), 2 * reach

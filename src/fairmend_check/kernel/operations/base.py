@@ -366,7 +366,11 @@ class Nonlinear(Operation):
             own = own + self.carried(slopes, [read.flushed for read in reads]) * outward
         # Exact and computed value both lie between low and high, but for the operation's own rounding.
         error = (np.minimum(self.carried(slopes, errors), up(high - low)) + own) * outward
-        return Rounding(own, error, low - own, high + own, slopes, self.terms(reads, kind), self.ending)
+        return Rounding(own, error, low - own, high + own, slopes, self.terms(reads, kind), self.ends(ends, scaled))
+
+    def ends(self, reads: Sequence[Interval], scaled: float) -> float:
+        """Return by how much the scalings that it ends with multiply or divide, at most."""
+        return self.ending
 
 
 def one_source(widths: Sequence[int], wanted: int | None = None, name: str = "node") -> int:

@@ -33,6 +33,7 @@ from fairmend_check.kernel.operations.base import (
 from fairmend_check.kernel.rounding import TINY, Array, Precision, ball, down, gamma, up
 
 _ROUNDINGS = 8  # of a product, beside one for each term
+_REACH = 2.0**80  # of larger factors, nothing is proven
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +145,17 @@ class Product(Nonlinear):
         whole, units = self._sums(a, b), (self.length + _ROUNDINGS) * kind.u
         flushed = self._sums(a, np.ones_like(b)) + self._sums(np.ones_like(a), b) + 4 * self.length
         bound = units / (1 - units) * whole + kind.tiny * scaled * flushed
-        fits = 4 * scaled * whole < kind.largest
+        fits = (4 * scaled * (whole + flushed) < kind.largest) & (self._reach(reads, scaled) <= _REACH)[:, None]
         return np.where(fits, np.where(whole == 0, 0.0, bound * (1 + 4 * gamma(self.length + 8))), np.inf)
+
+    def ends(self, reads: Sequence[Interval], scaled: float) -> float:
+        """Return what its factors scale by: of several factors, a program may multiply any two first."""
+        return float(np.fmin(self._reach(reads, scaled).max(), _REACH))
+
+    def _reach(self, reads: Sequence[Interval], scaled: float) -> Array:
+        """Return four times the largest factors, and those before them, that are above 1 (boxes,)."""
+        a, b = (np.maximum(magnitude(*ends).max(axis=1), 1.0) for ends in reads)
+        return np.asarray(4 * scaled * a * b)
 
     def terms(self, reads: Sequence[Read], kind: Precision) -> Terms | None:
         """Return the terms of the sums, each off by no more than `rounding` counts for it."""

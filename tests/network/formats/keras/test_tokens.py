@@ -239,6 +239,7 @@ def test_operations_on_tensors_are_functions_and_sums_along_axes(tmp_path):
         keras.layers.Flatten()(ops.mean(tokens, axis=(1, 2), keepdims=True)),
         ops.logsumexp(tokens, axis=-1),
         ops.max(tokens, axis=1),
+        ops.prod(ops.tanh(tokens), axis=1),
         keras.layers.Flatten()(ops.min(tokens, axis=2, keepdims=True)),
     ]
     model = keras.Model(start, keras.layers.Dense(1)(keras.layers.Concatenate()(found)))
@@ -264,4 +265,42 @@ def test_sums_over_rows_or_everything_are_refused_by_both(axis, more, tmp_path):
     with pytest.raises(FairmendError, match=r"layer 'max.*' \(ops.Max\) is over"):
         load_network(tmp_path / "m.keras")
     with pytest.raises(CheckError, match=r'layer "max.*" is not over axes of a row'):
+        read_model(tmp_path / "m.keras")
+
+
+def channels(keras, **options):
+    """Groups of channels of two tokens, and the mean of one head times a gate for each."""
+    layers, start = keras.layers, keras.Input((4,))
+    normed = layers.GroupNormalization(2, name="norm", **options)(layers.Dense(6)(layers.Reshape((2, 2))(start)))
+    gates = layers.Reshape((2, 1))(layers.Dense(2, activation="sigmoid")(start))
+    return keras.Model(start, layers.GlobalAveragePooling1D()(layers.Multiply()([layers.Dense(1)(normed), gates])))
+
+
+@quiet
+@pytest.mark.parametrize("options", [{}, {"axis": 2, "scale": False}, {"center": False}])
+@pytest.mark.parametrize("suffix", [".keras", ".h5"])
+def test_groups_of_channels_and_a_shared_head_are_read_by_both(options, suffix, tmp_path):
+    keras = import_keras()
+    model, path = channels(keras, **options), tmp_path / f"m{suffix}"
+    rng = np.random.default_rng(0)
+    for variable in model.trainable_weights:
+        variable.assign(rng.normal(size=variable.shape))
+    model.save(path)
+    network, checked = load_network(path), read_model(path)[0]
+    assert network_digest(kernel_model(network)) == network_digest(checked)
+    rows = rng.normal(size=(20, 4)).astype(np.float32)
+    given = model.predict(rows, verbose=0)
+    np.testing.assert_allclose(network.logits(rows), given[:, 0], atol=1e-4)
+    low, high = enclose_outputs(checked, rows.astype(np.float64))
+    assert ((low <= given) & (given <= high)).all()
+
+
+@quiet
+@pytest.mark.parametrize("edit", [option("norm", groups=4), option("norm", axis=1)])
+def test_groups_that_do_not_fit_are_refused_by_both(edit, tmp_path):
+    channels(import_keras()).save(tmp_path / "m.keras")
+    edit_archive(tmp_path / "m.keras", edit)
+    with pytest.raises(FairmendError, match=r"GroupNormalization\) has . groups along axis"):
+        load_network(tmp_path / "m.keras")
+    with pytest.raises(CheckError, match="not over groups of the last axis"):
         read_model(tmp_path / "m.keras")

@@ -217,6 +217,17 @@ REFUSED = {
         lambda: Custom(lambda m, x: m.fc2(m.fc1(x)[:, None].expand(-1, 3, -1)).softmax(-1).mean(1), 2),
         r"mean\(\).*average the logits, not the probabilities",
     ),
+    "running statistics of channels": (
+        lambda: nn.Sequential(
+            nn.Linear(4, 4),
+            nn.Unflatten(1, (2, 2)),
+            nn.InstanceNorm1d(2, track_running_stats=True),
+            nn.Flatten(),
+            nn.Linear(4, 1),
+        ),
+        r"\(InstanceNorm1d\) has running statistics",
+    ),
+    "product of many": (lambda: Custom(lambda m, x: m.fc2(m.fc1(x).repeat(1, 9).prod(1, keepdim=True))), "multiplies"),
     "logsigmoid": (lambda: Custom(lambda m, x: F.logsigmoid(m.fc2(m.fc1(x)))), "logarithm of a probability"),
     "broadcast over rows": (
         lambda: Model(lambda m, x: m.a(x) + m.b(x).squeeze(1), a=nn.Linear(4, 1), b=nn.Linear(4, 1)),
@@ -256,11 +267,18 @@ def test_weights_that_a_norm_computes_are_weights_of_the_copy(kind):
     assert module[0].weight.shape == (4, 4)
 
 
-def test_a_last_layer_that_is_used_elsewhere_is_refused():
-    module = nn.Sequential()
+def test_a_last_layer_that_is_used_elsewhere_is_no_head():
+    torch.manual_seed(0)
     layer = nn.Linear(4, 4)
-    module.append(layer).append(nn.ReLU()).append(layer)
-    with pytest.raises(FairmendError, match=r"\(Linear\) closes the network, with weights that .* are used elsewhere"):
+    module, X = nn.Sequential(layer, nn.ReLU(), layer), torch.randn(9, 4)
+    network = load_network(module)
+    assert network.head.is_fixed
+    assert np.allclose(network.logits(X), module(X).detach().numpy(), atol=1e-6)
+
+
+def test_a_product_of_probabilities_is_no_logit():
+    module = Model(lambda m, x: m.a(x).sigmoid() * (1 - m.b(x).sigmoid()), a=nn.Linear(4, 1), b=nn.Linear(4, 1))
+    with pytest.raises(FairmendError, match=r"mul\(\).*numbers of one sign, as probabilities are; end in the logits"):
         load_network(module)
 
 

@@ -22,7 +22,13 @@ def test_every_layer_calls_a_known_function():
         nn.BatchNorm1d: (2,),
         nn.SyncBatchNorm: (2,),
     }
-    special |= {nn.Bilinear: (2, 2, 2), nn.LayerNorm: (2,), nn.RMSNorm: (2,), nn.GroupNorm: (1, 2)}
+    special |= {
+        nn.Bilinear: (2, 2, 2),
+        nn.LayerNorm: (2,),
+        nn.RMSNorm: (2,),
+        nn.GroupNorm: (1, 2),
+        nn.InstanceNorm1d: (2,),
+    }
     special |= {nn.MultiheadAttention: (2, 1), nn.Unflatten: (1, (2, 1))}
     for kind in LAYERS:
         operator, _ = layer_call("a", kind(*special.get(kind, ())), "m")

@@ -23,14 +23,17 @@ _FUNCTIONAL = ("Functional", "Model")
 _BUILT_IN = ("keras", "tf_keras", "tensorflow")
 PREFIX = "ops."  # of the kinds of operations on tensors, which may have the name of a layer
 CALLED = {"MultiHeadAttention": ("query", "value", "key")}  # layers that read several values by these names, in order
-_FROM_FIRST = ("Permute", "RepeatVector", "GlobalAveragePooling1D", "Dot", "EinsumDense", *CALLED)
+_FROM_FIRST = (
+    *("Permute", "RepeatVector", "GlobalAveragePooling1D", "GroupNormalization", "Dot", "EinsumDense"),
+    *CALLED,
+)
 _BY_AXIS = ("Softmax", "LayerNormalization", "RMSNormalization")
 FUNCTIONS = {  # of each number of a tensor, in keras.ops, by their names in fairmend
     **{name: name.lower() for name in ("Cos", "Exp", "Log", "Reciprocal", "Relu", "Rsqrt", "Sigmoid", "Silu", "Sin")},
     **{name: name.lower() for name in ("Sqrt", "Square", "Tanh")},
     "Absolute": "abs",
 }
-REDUCTIONS = ("Sum", "Mean", "Max", "Min", "Logsumexp")
+REDUCTIONS = ("Sum", "Mean", "Prod", "Max", "Min", "Logsumexp")
 _OPERATIONS = (
     *("Add", "Subtract", "Multiply", "Divide", "TrueDivide", "Negative", "Concatenate", "GetItem"),
     *FUNCTIONS,

@@ -29,7 +29,6 @@ _TINY = 1e-7  # keras.config.epsilon(), which Normalization divides by at least
 _LEAKY_LAYER = 0.3  # the layer's default, which differs from the function's, 0.2, and from PyTorch's
 _REFUSED = {
     "UnitNormalization": "divides by a norm that may be 0: use LayerNormalization or RMSNormalization",
-    "GroupNormalization": "normalises groups of channels: use LayerNormalization",
     **dict.fromkeys(("Attention", "AdditiveAttention", "GroupQueryAttention"), "is not MultiHeadAttention: use that"),
     "Masking": "leaves out steps that depend on the inputs",
     **dict.fromkeys(("LSTM", "GRU", "SimpleRNN", "RNN", "Bidirectional", "TimeDistributed"), "reads sequences"),
@@ -331,7 +330,7 @@ def _of_each(call: LayerCall) -> Tensor:
 
 
 def _reduced(call: LayerCall) -> Tensor:
-    """Add the sum, mean, maximum, minimum or logarithm of a sum of exponentials along axes of a row."""
+    """Add the sum, mean, product, maximum, minimum or logarithm of a sum of exponentials along axes of a row."""
     tensor, kind, given = call.numbers(call.one()), call.layer.kind.removeprefix(PREFIX), call.get("axis")
     named = given if isinstance(given, list) else [given]
     if not named or any(type(axis) is not int for axis in named) or call.get("initial") is not None:
@@ -342,6 +341,8 @@ def _reduced(call: LayerCall) -> Tensor:
         raise call.refuse(f"is over the axes {str(given)[:80]} of {tensor.shape()}, and leaves none")
     if kind in ("Max", "Min"):
         return call.largest(tensor, over, smallest=kind == "Min", keep=keep)
+    if kind == "Prod":
+        return call.multiplied(tensor, over, keep=keep)
     if kind == "Logsumexp":
         return call.summed(tensor, "LogSumExp", over, keep)
     return call.total(tensor, over, mean=kind == "Mean", keep=keep)

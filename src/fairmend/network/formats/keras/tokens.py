@@ -37,13 +37,34 @@ def _normalised(call: LayerCall) -> Tensor:
     if any(array.shape != shape for array in found):
         raise call.damaged(f"has numbers of shape {found[0].shape} for the axes {shape}")
     epsilon = call.number("epsilon", 1e-3 if centred else 1e-6)
-    made = call.normalised(tensor, -axes, epsilon, centred=centred)
+    return _learned(call, call.normalised(tensor, -axes, epsilon, centred=centred), parts, found)
+
+
+def _learned(call: LayerCall, x: Tensor, parts: Sequence[Any], found: list[npt.NDArray[Any]]) -> Tensor:
+    """Add the gain and the shift of a normalisation, as far as it has these parts."""
     learned = {
-        name: np.broadcast_to(found.pop(0), tensor.row).reshape(-1).astype(np.float64)
+        name: np.broadcast_to(found.pop(0), x.row).reshape(-1).astype(np.float64)
         for name, part in zip(("gain", "shift"), parts, strict=True)
         if part
     }
-    return call.scaled(made, **learned) if learned else made
+    return call.scaled(x, **learned) if learned else x
+
+
+def _normalised_groups(call: LayerCall) -> Tensor:
+    """Add a normalisation of each group of channels, the last axis, over all tokens."""
+    tensor, groups = call.numbers(call.one()), call.get("groups", 32)
+    rank, channels = len(tensor.row), tensor.row[-1] if tensor.row else 1
+    groups = channels if groups == -1 else groups
+    if call.get("axis", -1) not in (-1, rank) or type(groups) is not int or groups < 1 or channels % groups:
+        raise call.refuse(f"has {str(groups)[:80]} groups along axis {str(call.get('axis'))[:80]} of {tensor.shape()}")
+    parts = [call.get(part, True) for part in ("scale", "center")]
+    found = list(call.arrays(sum(map(bool, parts))))
+    if any(array.shape != (channels,) for array in found):
+        raise call.damaged(f"has numbers of shape {found[0].shape} for {channels} channels")
+    order = [0, rank, *range(1, rank), rank + 1]  # groups first
+    split = call.transposed(call.view(tensor, (ROWS, *tensor.row[:-1], groups, channels // groups)), order)
+    made = call.transposed(call.normalised(split, 2, call.number("epsilon", 1e-3)), np.argsort(order).tolist())
+    return _learned(call, call.view(made, tensor.dims), parts, found)
 
 
 def _last_axes(call: LayerCall, rank: int) -> int:
@@ -215,6 +236,7 @@ def _weighed(call: LayerCall, scores: Tensor, values: Tensor, mask: Bools) -> Te
 TOKEN_LAYERS: dict[str, Callable[[LayerCall], Tensor]] = {
     "LayerNormalization": _normalised,
     "RMSNormalization": _normalised,
+    "GroupNormalization": _normalised_groups,
     "MultiHeadAttention": _attention,
     "Dot": _dot,
     "Permute": _permute,

@@ -27,6 +27,7 @@ _WEIGHTED = (
     "EinsumDense",
     "BatchNormalization",
     "LayerNormalization",
+    "GroupNormalization",
     "RMSNormalization",
     "PReLU",
     "Embedding",
@@ -48,7 +49,7 @@ def count_weights(layer: Layer) -> tuple[int, int]:
         return 1 + (layer.get("bias_axes") is not None), 0
     if layer.kind in PARTS:
         return len(parts_of(layer)) * (1 + bool(layer.get("use_bias", True))), 0
-    if layer.kind in ("BatchNormalization", "LayerNormalization"):
+    if layer.kind in ("BatchNormalization", "LayerNormalization", "GroupNormalization"):
         learned = bool(layer.get("scale", True)) + bool(layer.get("center", True))
         return learned, 2 if layer.kind == "BatchNormalization" else 0
     if layer.kind == "Normalization":

@@ -195,6 +195,8 @@ class _Functional:
         return self._add("Concatenate", _free("row", taken), {"axis": -1}, names)
 
     def _node(self, name: str, operation: Operation, sources: list[str], *, of_input: bool) -> str:
+        if isinstance(operation, Affine) and operation.is_fixed:
+            return sources[0]
         if isinstance(operation, Affine):
             return self._add("Dense", name, _dense(operation, "linear"), sources, _dense_arrays(operation))
         if isinstance(operation, Activation):

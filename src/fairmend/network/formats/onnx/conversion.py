@@ -53,6 +53,7 @@ class Conversion:
         self.graph, self.builder = graph, GraphBuilder(graph.source)
         self.results: dict[str, Result | Refused] = {}
         self.sizes: dict[str, Array] = {}  # that nodes compute, with the number of rows among them
+        self.means: dict[str, str] = {}  # how values come from means (`fusions`)
         self.biases: set[str] = set()  # what nodes give that add the bias of the layer before them
         self.row: Value  # the input
 

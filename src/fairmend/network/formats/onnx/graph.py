@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,9 +182,12 @@ class Graph:
     def _refuse_subgraph(self, node: Node) -> None:
         """Refuse a loop or branch: its graph may read any value, and so any input."""
         if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            way_out = "an EmbeddingBag so: look up each column with an Embedding, and add up what it gives"
+            if node.op_type == "If":
+                way_out = "squeeze() so with dynamo=False: write x[:, 0] instead, or export with dynamo=True"
             raise FairmendError(
                 f"{self.source}: {describe_node(node)} runs a graph of its own, which fairmend does not read. PyTorch "
-                "exports an EmbeddingBag so: look up each column with an Embedding, and add up what it gives"
+                f"exports {way_out}"
             )
 
     def readers(self, name: str) -> list[Node]:
@@ -194,6 +197,10 @@ class Graph:
     def constant(self, name: str) -> npt.NDArray[Any] | None:
         """Return the value of an initialiser or Constant node; None for a value that depends on the input."""
         return self._constants.get(name)
+
+    def constants(self) -> Collection[npt.NDArray[Any]]:
+        """Return the values of all initialisers and Constant nodes, and what nodes compute of them."""
+        return self._constants.values()
 
     def producer(self, name: str) -> Node | None:
         """Return the node that computes a value; None for inputs and constants."""

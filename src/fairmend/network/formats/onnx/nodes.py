@@ -13,6 +13,7 @@ from fairmend.network.formats.axes import ROWS, Dims, Rows, shown, sizes_of
 from fairmend.network.formats.build import GraphBuilder, Value, unsupported
 from fairmend.network.formats.onnx.arrays import attributes, has_rows
 from fairmend.network.formats.onnx.conversion import At, Conversion, Refused, Result
+from fairmend.network.formats.onnx.fusions import note_means, refuse_other_gelu, refuse_other_normalisation
 from fairmend.network.formats.onnx.graph import Graph, Node, describe_node
 from fairmend.network.formats.onnx.operators import find_operator
 from fairmend.network.formats.onnx.patterns import find_function, find_normalisation
@@ -23,6 +24,7 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
     nodes, to = graph.nodes(), Conversion(graph)
     _read_inputs(nodes, to)
     for node in nodes:
+        note_means(node, to)
         try:
             result: Result | Refused | None = _convert(node, to)
         except FairmendError as error:
@@ -30,6 +32,7 @@ def convert_graph(graph: Graph) -> tuple[GraphBuilder, Value]:
         if result is not None:
             to.results.setdefault(node.output[0], result)
     output = to.data(graph.output)
+    refuse_other_gelu(graph, nodes)
     _refuse_fixed_rows(to)
     if output.cut:
         raise FairmendError(
@@ -81,6 +84,7 @@ def _convert(node: Node, to: Conversion) -> Result | None:
     at, found = At(node, to), find_function(node, to.graph)
     if found is not None:
         return at.function(to.data(found[0]), found[1].name, parameters=found[1].parameters)
+    refuse_other_normalisation(node, to)
     norm = find_normalisation(node, to)
     if norm is not None:
         x, axis, epsilon, centred = norm

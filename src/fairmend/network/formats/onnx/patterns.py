@@ -42,7 +42,7 @@ def _values_in(name: str, graph: Graph) -> list[str]:
         node = graph.producer(waiting.pop(0))
         if node is None or node.op_type not in ("Mul", "Div"):
             continue
-        new = [each for each in map(str, node.input) if _number(each, graph) is None and each not in found]
+        new = [each for each in map(str, node.input) if number_of(each, graph) is None and each not in found]
         found += dict.fromkeys(new)
         waiting += dict.fromkeys(new)
     return found
@@ -54,8 +54,8 @@ def _softplus(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     greater = graph.producer(condition)
     if greater is None or greater.op_type != "Greater" or greater.input[0] != x:
         return None
-    limit = _number(greater.input[1], graph)
-    fits = _input_of(other, "Softplus", graph) == x and limit is not None and limit >= _LINEAR
+    limit = number_of(greater.input[1], graph)
+    fits = input_of(other, "Softplus", graph) == x and limit is not None and limit >= _LINEAR
     return (x, Activation("softplus", 0.0, (1.0,))) if fits else None
 
 
@@ -73,7 +73,7 @@ def _flat_product(name: str, graph: Graph, x: str) -> tuple[list[float], list[st
     node = graph.producer(name)
     if node is None or node.op_type not in ("Mul", "Div") or name == x:
         return [], [name]
-    numbers = [_number(each, graph) for each in node.input]
+    numbers = [number_of(each, graph) for each in node.input]
     if node.op_type == "Div":
         divisor = numbers[1]
         if divisor is None or divisor == 0:
@@ -88,13 +88,13 @@ def _flat_product(name: str, graph: Graph, x: str) -> tuple[list[float], list[st
     return constants, factors
 
 
-def _number(name: str, graph: Graph) -> float | None:
+def number_of(name: str, graph: Graph) -> float | None:
     """Return a constant that is one number, and adds no axis to what it is combined with."""
     value = graph.constant(name)
     return float(value.reshape(())) if value is not None and value.shape in ((), (1,)) else None
 
 
-def _input_of(name: str, kind: str, graph: Graph) -> str | None:
+def input_of(name: str, kind: str, graph: Graph) -> str | None:
     """Return what the node of this operator reads that gives a value; None if another one gives it."""
     node = graph.producer(name)
     return str(node.input[0]) if node is not None and node.op_type == kind else None
@@ -106,12 +106,12 @@ def _close(a: float, b: float, graph: Graph) -> bool:
 
 
 def _silu(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
-    return Activation("silu") if constant == 1 and _input_of(other, "Sigmoid", graph) == x else None
+    return Activation("silu") if constant == 1 and input_of(other, "Sigmoid", graph) == x else None
 
 
 def _mish(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
-    inner = _input_of(other, "Tanh", graph)
-    found = inner is not None and constant == 1 and _input_of(inner, "Softplus", graph) == x
+    inner = input_of(other, "Tanh", graph)
+    found = inner is not None and constant == 1 and input_of(inner, "Softplus", graph) == x
     return Activation("mish") if found else None
 
 
@@ -126,20 +126,20 @@ def _hardswish(constant: float, x: str, other: str, graph: Graph) -> Activation 
         return Activation("hardswish") if fits else None
     if node.op_type != "Clip" or not _close(constant, 1 / 6, graph) or len(node.input) != 3:
         return None
-    limits = [_number(each, graph) for each in node.input[1:]]
+    limits = [number_of(each, graph) for each in node.input[1:]]
     return Activation("hardswish") if limits == [0, 6] and _plus(node.input[0], graph) == (x, 3.0) else None
 
 
 def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | None:
     """Find x · (1 + erf(x / √2)) / 2, and x · (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2."""
     plus = _plus(other, graph)
-    if plus is None or plus[1] != 1 or not _close(constant, 0.5, graph):
+    if plus is None or plus[1] != 1 or constant != 0.5:
         return None
-    inside = _input_of(plus[0], "Erf", graph)
+    inside = input_of(plus[0], "Erf", graph)
     if inside is not None:
         scale, factors = _factors(inside, graph, x)
         return Activation("gelu") if factors == [x] and _close(scale, math.sqrt(0.5), graph) else None
-    inside = _input_of(plus[0], "Tanh", graph)
+    inside = input_of(plus[0], "Tanh", graph)
     if inside is None:
         return None
     scale, factors = _factors(inside, graph, x)
@@ -156,7 +156,7 @@ def _gelu(constant: float, x: str, other: str, graph: Graph) -> Activation | Non
 
 def _is_cube(name: str, x: str, graph: Graph) -> bool:
     node = graph.producer(name)
-    return node is not None and node.op_type == "Pow" and node.input[0] == x and _number(node.input[1], graph) == 3
+    return node is not None and node.op_type == "Pow" and node.input[0] == x and number_of(node.input[1], graph) == 3
 
 
 def _plus(name: str, graph: Graph) -> tuple[str, float] | None:
@@ -165,7 +165,7 @@ def _plus(name: str, graph: Graph) -> tuple[str, float] | None:
     if node is None or node.op_type != "Add":
         return None
     for value, number in (node.input, list(node.input)[::-1]):
-        added = _number(number, graph)
+        added = number_of(number, graph)
         if added is not None:
             return str(value), float(np.float64(added))
     return None
@@ -175,7 +175,7 @@ def _softsign(node: Node, graph: Graph) -> tuple[str, Activation] | None:
     """Find x / (1 + |x|)."""
     x = node.input[0]
     plus = _plus(node.input[1], graph)
-    if plus is None or plus[1] != 1 or _input_of(plus[0], "Abs", graph) != x:
+    if plus is None or plus[1] != 1 or input_of(plus[0], "Abs", graph) != x:
         return None
     return x, Activation("softsign")
 
@@ -187,7 +187,7 @@ def find_normalisation(node: Node, to: Conversion) -> tuple[Result, int, float, 
     """
     graph = to.graph
     for above, below in _quotients(node, graph):
-        spread = _input_of(below, "Sqrt", graph)
+        spread = input_of(below, "Sqrt", graph)
         added = None if spread is None else graph.producer(spread)
         if added is None or added.op_type != "Add":
             continue
@@ -195,15 +195,15 @@ def find_normalisation(node: Node, to: Conversion) -> tuple[Result, int, float, 
             epsilon = graph.constant(number)
             if epsilon is None or epsilon.size != 1 or epsilon.ndim > 1 or epsilon.dtype != graph.dtype:
                 continue
-            mean = _mean_of(square, to)
-            if mean is None or not _is_square(mean[0], above, graph):
+            mean = mean_of(square, to)
+            if mean is None or not is_square(mean[0], above, graph):
                 continue
             found = At(node, to).read(list(node.input).index(above)) if above in node.input else to.data(above)
             apart = graph.producer(above)
             centred = (
                 apart is not None
                 and apart.op_type == "Sub"
-                and _mean_of(apart.input[1], to) == (apart.input[0], mean[1])
+                and mean_of(apart.input[1], to) == (apart.input[0], mean[1])
             )
             if centred and apart is not None:
                 found = At(apart, to).read()
@@ -217,11 +217,11 @@ def _quotients(node: Node, graph: Graph) -> list[tuple[str, str]]:
     if node.op_type == "Div":
         return [(node.input[0], node.input[1])]
     pairs = (node.input, list(node.input)[::-1]) if node.op_type == "Mul" else ()
-    inverse = ((first, _input_of(second, "Reciprocal", graph)) for first, second in pairs)
+    inverse = ((first, input_of(second, "Reciprocal", graph)) for first, second in pairs)
     return [(first, second) for first, second in inverse if second is not None]
 
 
-def _mean_of(name: str, to: Conversion) -> tuple[str, tuple[int, ...]] | None:
+def mean_of(name: str, to: Conversion) -> tuple[str, tuple[int, ...]] | None:
     """Return what a value is the mean of, and over which axes, which it keeps."""
     node = to.graph.producer(name)
     if node is None or node.op_type != "ReduceMean" or not attributes(node).get("keepdims", 1):
@@ -241,8 +241,9 @@ def _axes(name: str, to: Conversion) -> int:
     return len(to.data(of).dims)
 
 
-def _is_square(name: str, of: str, graph: Graph) -> bool:
+def is_square(name: str, of: str, graph: Graph) -> bool:
+    """Return whether a node gives the square of a value."""
     node = graph.producer(name)
     if node is None or node.op_type not in ("Pow", "Mul") or node.input[0] != of:
         return False
-    return bool(node.input[1] == of) if node.op_type == "Mul" else _number(node.input[1], graph) == 2
+    return bool(node.input[1] == of) if node.op_type == "Mul" else number_of(node.input[1], graph) == 2

@@ -133,6 +133,8 @@ class _Writer:
 def _affine(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     affine = node.operation
     assert isinstance(affine, Affine)
+    if affine.is_fixed:
+        return sources[0]
     weight = to.constant(tensor_key(node.name, "weight"), affine.weight)
     bias = to.constant(tensor_key(node.name, "bias"), affine.bias)
     return to.operator("Gemm", [*sources, weight, bias], "affine", transB=1)
@@ -192,7 +194,11 @@ def _normalise(to: _Writer, node: Node, sources: Sequence[str]) -> str:
     def by_steps(x: str) -> str:
         apart = to.operator("Sub", [x, to.operator("ReduceMean", [x], axes=[-1])]) if norm.centred else x
         square = to.operator("ReduceMean", [to.operator("Mul", [apart, apart])], axes=[-1])
-        return to.operator("Div", [apart, to.operator("Sqrt", [to.operator("Add", [square, to.number(epsilon)])])])
+        root = to.operator("Sqrt", [to.operator("Add", [square, to.number(epsilon)])])
+        if to.dtype == np.float32:
+            return to.operator("Div", [apart, root])
+        # Of a quotient in float64, ONNX Runtime makes a normalisation with another epsilon.
+        return to.operator("Mul", [apart, to.operator("Reciprocal", [root])])
 
     return _in_groups(to, norm.group, sources[0], by_steps)
 

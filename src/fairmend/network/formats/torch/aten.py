@@ -19,6 +19,7 @@ _assert_tensor_metadata.default a size= stride= dtype= * device= layout=
 _native_batch_norm_legit_no_training.default input weight bias running_mean running_var momentum eps
 _to_copy.default self * dtype= layout= device= pin_memory= non_blocking= memory_format=
 arange.default end * dtype= layout= device= pin_memory=
+arange.start_step start end step= * dtype= layout= device= pin_memory=
 arange.start start end * dtype= layout= device= pin_memory=
 amax.default self dim= keepdim=
 amin.default self dim= keepdim=
@@ -44,6 +45,7 @@ glu.default self dim=
 group_norm.default input num_groups weight= bias= eps= cudnn_enabled=
 index.Tensor self indices
 index_select.default self dim index
+instance_norm.default input weight bias running_mean running_var use_input_stats momentum eps cudnn_enabled
 layer_norm.default input normalized_shape weight= bias= eps= cudnn_enable=
 lerp.Scalar self end weight
 lerp.Tensor self end weight
@@ -62,6 +64,7 @@ narrow.default self dim start length
 native_layer_norm.default input normalized_shape weight bias eps
 one_hot.default self num_classes=
 prelu.default self weight
+prod.dim_int self dim keepdim= * dtype=
 repeat.default self repeats
 repeat_interleave.self_int self repeats dim= * output_size=
 rms_norm.default input normalized_shape weight= eps=
@@ -108,6 +111,9 @@ _DECLARED_TOGETHER = {
         *("silu", "silu_", "sqrt", "squeeze", "squeeze_", "mT", "numpy_T", "t", "t_", "tanh", "tanh_"),
     ),
     "self * dtype=": ("mean", "sum"),
+    "weight indices offsets scale_grad_by_freq mode sparse per_sample_weights include_last_offset padding_idx": (
+        "embedding_bag.padding_idx",
+    ),
     "self dim": ("squeeze.dim", "squeeze.dims", "squeeze_.dim", "squeeze_.dims", "unsqueeze", "unsqueeze_"),
     "self dim keepdim= * dtype=": ("mean.dim", "sum.dim_IntList"),
     "self dim0 dim1": ("transpose.int", "transpose_"),

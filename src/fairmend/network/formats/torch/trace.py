@@ -82,6 +82,7 @@ LAYERS: dict[type[nn.Module], Callable[[Any], Arguments]] = {
     nn.LayerNorm: _tensors("layer_norm", "weight", "bias", normalized_shape="normalized_shape", eps="eps"),
     nn.RMSNorm: _tensors("rms_norm", "weight", normalized_shape="normalized_shape", eps="eps"),
     nn.GroupNorm: _tensors("group_norm", "weight", "bias", num_groups="num_groups", eps="eps"),
+    nn.InstanceNorm1d: _tensors("instance_norm", "running_mean", "running_var", "weight", "bias", eps="eps"),
     nn.MultiheadAttention: _attention,
     nn.GLU: _with("glu", "dim"),
     nn.BatchNorm1d: _NORM,

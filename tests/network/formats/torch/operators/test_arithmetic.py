@@ -54,7 +54,6 @@ def test_a_sum_inside_is_a_step_and_a_scaling_beside_a_layer_is_not():
 @pytest.mark.parametrize(
     ("forward", "words"),
     [
-        (SUMS["sum of columns"], "added to the output"),
         (lambda m, x: m.b(m.a(x) @ m.c(x).t()), "multiplies the rows with each other"),
         (lambda m, x: m.b(m.a(x) // 2), "floordiv"),
         (lambda m, x: m.b(torch.div(m.a(x), 2, rounding_mode="floor")), "rounds"),

@@ -154,7 +154,11 @@ REFUSED = {
         "'square' is used twice, with different biases",
     ),
     "expanded rows": (lambda m, a, b: a.expand(7, -1, -1), 12, r"expands shape"),
-    "part of the weights": (lambda m, a, b: F.linear(a, m.square.weight[:2]), 6, "a part of 'square.weight'"),
+    "part of the weights": (
+        lambda m, a, b: F.linear(a[..., :2], m.square.weight[:, :2]),
+        12,
+        "a part of 'square.weight'",
+    ),
 }
 
 

@@ -167,7 +167,7 @@ def _mean(at: At) -> Result:
 
 
 def _reduce(at: At) -> Result:
-    """Read a sum, mean, norm, maximum or minimum along axes, of the parts along them."""
+    """Read a sum, mean, product, norm, maximum or minimum along axes, of the parts along them."""
     axes, found, kind = at.constant(1), at.data(), at.node.op_type
     named = [int(axis) for axis in (at.given.get("axes", []) if axes is None else listed(axes))]
     if found.whole:
@@ -180,6 +180,8 @@ def _reduce(at: At) -> Result:
     keep = bool(at.given.get("keepdims", 1))
     if kind in ("ReduceMax", "ReduceMin"):
         return at.largest(found, over, smallest=kind == "ReduceMin", keep=keep)
+    if kind == "ReduceProd":
+        return at.multiplied(found, over, keep=keep)
     if kind.removeprefix("Reduce") in SUMS:
         return at.summed(found, kind.removeprefix("Reduce"), over, keep)
     return at.total(found, over, mean=kind == "ReduceMean", keep=keep)
@@ -196,6 +198,7 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "Mean": _mean,
     **dict.fromkeys(("Max", "Min"), _extreme),
     **dict.fromkeys(
-        ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", *(f"Reduce{kind}" for kind in SUMS)), _reduce
+        ("ReduceMean", "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", *(f"Reduce{kind}" for kind in SUMS)),
+        _reduce,
     ),
 }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
 from fairmend.network.folding import Norm
+from fairmend.network.formats.axes import last_factor, lengths
 from fairmend.network.formats.onnx.conversion import Array, At, Result
 from fairmend.network.formats.onnx.graph import LayerNodes
 from fairmend.network.operations.ties import Tie
+
+_GAIN_OF_CHANNELS = 21  # the version of ONNX from which on GroupNormalization has a gain for each channel
 
 
 def _weight_prefix(name: str) -> str | None:
@@ -93,32 +97,57 @@ def _check_matrices(at: At, x: Result, weight: Array, summed: int) -> None:
 
 
 def _einsum(at: At) -> Result:
-    names, arrow, out = at.given["equation"].decode().replace(" ", "").partition("->")
+    """Read a product of two values, or of three: the one with all axes that are added up comes last."""
+    equation = at.given["equation"].decode().replace(" ", "")
+    names, arrow, out = equation.partition("->")
     parts = names.split(",")
-    if not arrow or len(parts) != 2 or len(at.node.input) != 2 or not (names.replace(",", "") + out).isalpha():
-        raise at.refuse(f"({names}{arrow}{out}) is not a product of two values with an axis for each letter")
+    if (
+        not arrow
+        or len(parts) not in (2, 3)
+        or len(at.node.input) != len(parts)
+        or not (names.replace(",", "") + out).isalpha()
+    ):
+        raise at.refuse(f"({equation}) is not a product of two or three values with an axis for each letter")
     if any(len(set(part)) < len(part) for part in (*parts, out)):
-        raise at.refuse(f"({names}{arrow}{out}) takes a diagonal")
-    side = at.constant_side()
-    x = at.read(0 if side is None else 1 - side)
-    own = parts[0 if side is None else 1 - side]
-    if len(own) != len(x.dims):
-        raise at.refuse(f"({names}{arrow}{out}) has other axes than {x.shape()}")
-    if side is None:
-        second = at.read(1)
-        if len(parts[1]) != len(second.dims):
-            raise at.refuse(f"({names}{arrow}{out}) has other axes than {second.shape()}")
-        return at.contract(x, list(parts[0]), second, list(parts[1]), list(out), stretch=False)
-    constant, rows = at.required(side), own[x.row_axis]
-    if constant.ndim != len(parts[side]) or rows in parts[side] or rows not in out or not set(out) <= set(names):
-        raise at.refuse(f"({names}{arrow}{out}) has a constant for each row, or of other axes")
+        raise at.refuse(f"({equation}) takes a diagonal")
+    given = [at.read(k) if at.graph.constant(name) is None else at.required(k) for k, name in enumerate(at.node.input)]
+    if len(parts) == 3:
+        try:
+            last = last_factor(parts, out)
+        except ValueError as error:
+            raise at.refuse(f"({equation}) {error}") from error
+        both = [k for k in range(3) if k != last]
+        union = "".join(dict.fromkeys(parts[both[0]] + parts[both[1]]))
+        given = [_pair(at, [given[k] for k in both], [parts[k] for k in both], union), given[last]]
+        parts = [union, parts[last]]
+    return _pair(at, given, parts, out)
+
+
+def _pair(at: At, given: Sequence[Result | Array], parts: Sequence[str], out: str) -> Result:
+    """Return the products of two values, or of one with a constant, with axes of these names."""
+    equation = f"{','.join(parts)}->{out}"
+    first, second = given
+    for value, own in zip(given, parts, strict=True):
+        if isinstance(value, Result) and len(own) != len(value.dims):
+            raise at.refuse(f"({equation}) has other axes than {value.shape()}")
+    if isinstance(first, Result) and isinstance(second, Result):
+        return at.contract(first, list(parts[0]), second, list(parts[1]), list(out), stretch=False)
+    side = 0 if isinstance(second, Result) else 1
+    x, constant = given[1 - side], given[side]
+    if not isinstance(x, Result) or isinstance(constant, Result):
+        raise at.refuse(f"({equation}) multiplies constants, which the file should hold as one")
+    own, rows = parts[1 - side], parts[1 - side][x.row_axis]
+    named = {*parts[0], *parts[1]}
+    if constant.ndim != len(parts[side]) or rows in parts[side] or rows not in out or not set(out) <= named:
+        raise at.refuse(f"({equation}) has a constant for each row, or of other axes")
     sizes = dict(zip(own, x.dims, strict=True))
     for letter, size in zip(parts[side], constant.shape, strict=True):
         if letter not in out and size > 1 and sizes.get(letter, 1) != size:  # runtimes do so in orders of their own
-            raise at.refuse(f"({names}{arrow}{out}) adds up numbers of its constant")
-    unit = next(letter for letter in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if letter not in names)
-    equation = f"{unit}{own},{parts[side]}->{unit}{out}"
-    return at.mapped(x, lambda values: np.einsum(equation, values, constant), out.index(rows))
+            raise at.refuse(f"({equation}) adds up numbers of its constant")
+    unit = next(letter for letter in "ZYXWVUTSRQPONMLKJIHGFEDCBAzyxwvutsrqponmlkjihgfedcba" if letter not in named)
+    return at.mapped(
+        x, lambda values: np.einsum(f"{unit}{own},{parts[side]}->{unit}{out}", values, constant), out.index(rows)
+    )
 
 
 def _scaler(at: At) -> Result:
@@ -142,19 +171,47 @@ def _batch_norm(at: At) -> Result:
     return at.made(at.steps.norm(x.value, norm), x.dims)
 
 
+def _check_stash(at: At) -> None:
+    wanted = 1 if at.graph.dtype == np.float32 else 11  # the type in which the standard computes mean and deviation
+    if at.given.get("stash_type", 1) != wanted:
+        raise at.refuse(f"has another stash_type than {wanted}: it does not compute in {at.graph.dtype} throughout")
+
+
 def _layer_norm(at: At) -> Result:
     given, x = at.given, at.read()
-    wanted = 1 if at.graph.dtype == np.float32 else 11  # the type in which the standard computes mean and deviation
-    if given.get("stash_type", 1) != wanted:
-        raise at.refuse(f"has another stash_type than {wanted}: it does not compute in {at.graph.dtype} throughout")
+    _check_stash(at)
     axis, epsilon = given.get("axis", -1), float(given.get("epsilon", np.float32(1e-5)))
     found = at.normalised(x, axis, epsilon, centred=at.node.op_type == "LayerNormalization")
     gain = at.for_each(at.required(1), x.dims)
     shift = at.constant(2)
     shift = np.zeros((), gain.dtype) if shift is None else at.for_each(shift, x.dims)
+    return _learned(at, found, gain, shift)
+
+
+def _learned(at: At, x: Result, gain: Array, shift: Array) -> Result:
+    """Return what a normalisation makes of its groups: times a gain, and plus a shift."""
     if (gain == 1).all() and not shift.any():
-        return found
-    return at.scaled(found, gain=gain.astype(np.float64), shift=shift.astype(np.float64))
+        return x
+    return at.scaled(x, gain=gain.astype(np.float64), shift=shift.astype(np.float64))
+
+
+def _channel_norm(at: At) -> Result:
+    """Read a normalisation of each channel, the axis after the rows, or of groups of channels."""
+    given, x = at.given, at.read()
+    channels, groups = lengths(x.dims)[1] if len(x.dims) > 1 else 0, given.get("num_groups", 0)
+    if at.node.op_type == "InstanceNormalization":
+        groups = channels if len(x.dims) > 2 else 0
+    elif at.graph.opset < _GAIN_OF_CHANNELS:
+        raise at.refuse(f"is of opset {at.graph.opset}, in which a gain is for a group; export to {_GAIN_OF_CHANNELS}")
+    else:
+        _check_stash(at)
+    parts = at.required(1), at.required(2)
+    if x.row_axis or groups < 1 or channels % groups or any(part.shape != (channels,) for part in parts):
+        raise at.refuse(f"normalises {groups} groups of {x.shape()}, whose axes are not (rows, channels, …)")
+    size = math.prod(lengths(x.dims)[1:]) // groups
+    found = at.grouped(x, size, float(given.get("epsilon", np.float32(1e-5))))
+    gain, shift = (at.for_each(part.reshape(-1, *[1] * (len(x.dims) - 2)), x.dims) for part in parts)
+    return _learned(at, found, gain, shift)
 
 
 OPERATORS: dict[str, Callable[[At], Result]] = {
@@ -164,5 +221,6 @@ OPERATORS: dict[str, Callable[[At], Result]] = {
     "BatchNormalization": _batch_norm,
     "LayerNormalization": _layer_norm,
     "RMSNormalization": _layer_norm,
+    **dict.fromkeys(("InstanceNormalization", "GroupNormalization"), _channel_norm),
     "Scaler": _scaler,
 }

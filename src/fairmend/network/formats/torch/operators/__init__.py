@@ -20,18 +20,13 @@ OPERATORS: dict[str, Operator] = {**FUNCTIONS, **SHAPES, **ARITHMETIC, **PRODUCT
 
 # Why functions and layers are refused that users ask for; all others are just "not supported".
 _REASONS = {
-    "divides by statistics of the row; write it with LayerNorm, RMSNorm or GroupNorm": (
-        *("instancenorm", "instancenorm1d", "localresponsenorm"),
-    ),
+    "divides by statistics of the row; write it with LayerNorm, RMSNorm or GroupNorm": ("localresponsenorm",),
     "is not read as a whole; write its attention and its layers one by one, or export the model": (
         *("transformer", "transformerencoder", "transformerdecoder", "transformerdecoderlayer"),
     ),
     "is recurrent; fairmend reads rows of numbers": ("lstm", "gru", "rnn", "lstmcell", "grucell", "rnncell"),
     "is a convolution; fairmend reads rows of numbers": (
         *("conv1d", "conv2d", "conv3d", "convolution", "convtranspose1d", "convtranspose2d", "lazyconv1d"),
-    ),
-    "has bags of the rows of all people together; look up one column each with Embedding, and add up what it gives": (
-        *("embeddingbag", "embeddingbagforwardonly"),
     ),
     "is a logarithm of a probability, for which fairmend has no bounds; end in the logit": ("logsigmoid",),
 }

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairmend.network import Normalise
-from fairmend.network.formats.axes import ROWS, Dims, broadcast, lengths
+from fairmend.network.formats.axes import ROWS, Dims, Rows, broadcast, lengths
 from fairmend.network.formats.tensors import hides
 from fairmend.network.formats.torch.operators.context import (
     Context,
     Operator,
     RowTensor,
+    Starts,
     either,
     on_constants,
     subtract_from,
@@ -260,6 +261,26 @@ def _group_norm(
     return _grouped_norm(c, tensor, tensor.width // num_groups, eps, weight, bias, inner)
 
 
+def _instance_norm(
+    c: Context,
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    use_input_stats: Any = True,
+    momentum: Any = 0.1,
+    eps: Any = 1e-5,
+    *rest: Any,
+) -> RowTensor:
+    tensor = c.numbers(x)
+    if running_mean is not None or running_var is not None or not use_input_stats:
+        raise c.refuse("has running statistics (track_running_stats); BatchNorm1d of a row is read")
+    if len(tensor.dims) < 3:
+        raise c.refuse(f"normalises a tensor of shape {tensor.shape()}; it must be (rows, channels, n)")
+    return _group_norm(c, tensor, lengths(tensor.dims)[1], weight, bias, eps)
+
+
 def _aten_native_layer_norm(
     c: Context, x: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any
 ) -> tuple[RowTensor]:
@@ -308,6 +329,28 @@ def _embedding_bag(
     return c.total(_embedding(c, x, weight, max_norm=max_norm), [1], mean=mode == "mean")
 
 
+def _aten_embedding_bag(
+    c: Context,
+    weight: Any,
+    x: Any,
+    offsets: Any,
+    scale_grad_by_freq: Any = False,
+    mode: Any = 0,
+    sparse: Any = False,
+    per_sample_weights: Any = None,
+    include_last_offset: Any = False,
+    padding_idx: Any = None,
+) -> tuple[RowTensor]:
+    """Return the bags of an exported program, which have the numbers of all rows in a list, as many for each row."""
+    tensor = c.tensor(x)
+    if not isinstance(offsets, Starts) or tensor.dims != (Rows(after=offsets.each),):
+        raise c.refuse("has bags of different sizes; look up one column each with Embedding, and add up what it gives")
+    own = c.view(tensor, (ROWS, offsets.each))
+    more = {"per_sample_weights": per_sample_weights, "include_last_offset": include_last_offset}
+    kind = {0: "sum", 1: "mean"}.get(mode, str(mode))
+    return (_embedding_bag(c, own, weight, mode=kind, padding_idx=padding_idx, **more),)
+
+
 def _one_hot(c: Context, x: Any, num_classes: Any = -1) -> RowTensor:
     if not isinstance(num_classes, int) or num_classes < 1:
         raise c.refuse("does not say how many classes there are (num_classes)")
@@ -338,8 +381,13 @@ ARITHMETIC: dict[str, Operator] = {
     "native_layer_norm": _aten_native_layer_norm,
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "aten.instance_norm": lambda c, x, weight, bias, mean, variance, *rest: _instance_norm(
+        c, x, mean, variance, weight, bias, *rest
+    ),
     "embedding": _embedding,
     "aten.embedding": lambda c, weight, x, padding_idx=-1, *rest: _embedding(c, x, weight),
     "embedding_bag": _embedding_bag,
+    "aten.embedding_bag": _aten_embedding_bag,
     "one_hot": _one_hot,
 }

@@ -77,6 +77,13 @@ class Positive:
     place: str
 
 
+@dataclass(frozen=True)
+class Starts:
+    """Where the bags of rows begin in a list of all their numbers, so many for each row: only bags may read it."""
+
+    each: int
+
+
 @dataclass
 class Context(Place[RowTensor]):
     """A call. ``exact`` collects the inputs whose width a layer confirms, ``indices`` those that only tables read."""
@@ -253,6 +260,26 @@ class Context(Place[RowTensor]):
                 f"has {what} that are not in the state dict; make them a parameter, or a buffer with register_buffer()"
             )
         return constant.key
+
+    def part_of(self, constant: Any) -> tuple[Constant, slice | int, bool] | None:
+        """Return the tensor of which a constant has some entries along the first axis, or one; None if it has not.
+
+        And which, and whether the one is transposed.
+        """
+        if not isinstance(constant, Constant) or constant.key is None or constant.places is None or constant.in_order:
+            return None
+        whole = Constant(self.steps.tensors[constant.key], constant.key)
+        rows, size = len(whole.array), whole.array.size // len(whole.array)
+        start, count = int(constant.places.min()) // size, constant.array.size // size
+        if not 0 < count < rows:
+            return None
+        places = np.arange(whole.array.size).reshape(whole.array.shape)
+        if constant.array.ndim == whole.array.ndim:
+            some = slice(start, start + count)
+            return (whole, some, False) if np.array_equal(places[some], constant.places) else None
+        if np.array_equal(places[start], constant.places):
+            return whole, start, False
+        return (whole, start, True) if np.array_equal(places[start].T, constant.places) else None
 
     def reference(self, constant: Constant) -> Number:
         """Return a constant as the description of a step names it: by its key, or as numbers."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairmend.network.formats.axes import ROWS, Count, lengths, matrix_names
+from fairmend.network.formats.axes import ROWS, Count, last_factor, lengths, matrix_names
 from fairmend.network.formats.torch.operators.arithmetic import add, divide, masked, masked_fill, multiply
 from fairmend.network.formats.torch.operators.context import Context, Operator, RowTensor, either, on_constants
 from fairmend.network.formats.torch.operators.functions import softmax
@@ -35,6 +35,11 @@ def contract(c: Context, a: Any, a_names: Labels, b: Any, b_names: Labels, out: 
         return c.contract(first, a_names, second, b_names, out)
     if len(set(a_names)) < len(a_names) or len(set(b_names)) < len(b_names):
         raise c.refuse("takes a diagonal")
+    some = c.part_of(b)
+    if some is not None and b.array.ndim < some[0].array.ndim and bias is None:  # a matrix of several
+        turned = b_names[::-1] if some[2] else b_names
+        every = contract(c, first, a_names, some[0], ["several", *turned], ["several", *out])
+        return c.chosen(every, lambda array: array[some[1]])
     sizes = {**dict(zip(b_names, b.array.shape, strict=True)), **dict(zip(a_names, first.dims, strict=True))}
     sizes |= {name: size for name, size in zip(b_names, b.array.shape, strict=True) if sizes[name] == 1}
     keep = [axis for axis, size in enumerate(b.array.shape) if size != 1]
@@ -63,6 +68,11 @@ def linear(c: Context, x: Any, weight: Any, bias: Any = None) -> RowTensor:
     """Return W x + b over the last axis."""
     tensor = c.numbers(x)
     c.key(weight, "weights")
+    some = c.part_of(weight)
+    if some is not None and weight.array.ndim == some[0].array.ndim:  # outputs of a layer, as of that of attention
+        own = None if bias is None else c.part_of(bias)
+        if bias is None or (own is not None and own[1] == some[1]):
+            return c.chosen(linear(c, x, some[0], own and own[0]), lambda array: array[..., some[1]])
     inputs = weight.array.shape[-1]
     if not isinstance(tensor.dims[-1], int):
         raise c.refuse(f"reads a tensor of shape {tensor.shape()}; its last axis must not be that of the rows")
@@ -154,9 +164,11 @@ def _squares(c: Context, x: RowTensor, dim: Any, keepdim: Any, *, mean: bool = F
     return found
 
 
-def _norm(c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
+def _norm(
+    c: Context, x: Any, p: Any = 2, dim: Any = None, keepdim: Any = False, dtype: Any = None, out: Any = None
+) -> RowTensor:
     """Return the lengths of vectors along axes, the roots of the sums of their squares."""
-    if p not in (1, 2, None, "fro") or dtype is not None:
+    if p not in (1, 2, None, "fro") or dtype is not None or out is not None:
         raise c.refuse("is a norm other than a sum of absolute values, or the square root of a sum of squares")
     if p != 1:
         return c.function(_squares(c, c.numbers(x), dim, keepdim), "sqrt")
@@ -168,6 +180,13 @@ def _axes(c: Context, x: RowTensor, dim: Any, what: str = "adds up") -> list[int
     if not isinstance(dim, int | list | tuple):
         raise c.refuse("is over all axes, which mixes rows; name the axis")
     return sorted({c.over(x, each, what) for each in ([dim] if isinstance(dim, int) else dim)}, reverse=True)
+
+
+def _prod(c: Context, x: Any, dim: Any = None, keepdim: Any = False, dtype: Any = None) -> RowTensor:
+    tensor = c.numbers(x)
+    if dtype is not None:
+        raise c.refuse("has a dtype of its own")
+    return c.multiplied(tensor, _axes(c, tensor, dim, "multiplies"), keep=bool(keepdim))
 
 
 def _logsumexp(c: Context, x: Any, dim: Any, keepdim: Any = False) -> RowTensor:
@@ -230,8 +249,8 @@ def _addmm(c: Context, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: Any
 
 def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
     given = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], list | tuple) else list(operands)
-    if not isinstance(equation, str) or len(given) > 2:
-        raise c.refuse("has more than two factors; write it as several")
+    if not isinstance(equation, str) or len(given) > 3:
+        raise c.refuse("has more than three factors; write it as several")
     inputs, _, out = equation.replace(" ", "").partition("->")
     parts = inputs.split(",")
     if "->" not in equation or len(parts) != len(given):
@@ -248,6 +267,15 @@ def _einsum(c: Context, equation: Any, *operands: Any, path: Any = None) -> Any:
         if {name for each in labels for name in each} - set(wanted):  # programs add up in orders of their own
             raise c.refuse("adds up numbers of the model alone")
         return Constant(np.einsum(equation, *(x.array for x in given)), rounded=any(x.rounded for x in given))
+    if len(given) == 3:
+        try:
+            last = last_factor(labels, wanted)
+        except ValueError as error:
+            raise c.refuse(str(error)) from error
+        a, b = (place for place in range(3) if place != last)
+        both = list(dict.fromkeys([*labels[a], *labels[b]]))
+        pair = contract(c, given[a], labels[a], given[b], labels[b], both)
+        given, labels = [pair, given[last]], [both, labels[last]]
     return contract(c, given[0], labels[0], given[1], labels[1], wanted)
 
 
@@ -443,6 +471,7 @@ PRODUCTS: dict[str, Operator] = {
     "norm": _norm,
     "linalg_vector_norm": lambda c, x, ord=2, *rest, **more: _norm(c, x, ord, *rest, **more),  # noqa: A006 (its name)
     "logsumexp": _logsumexp,
+    "prod": _prod,
     "lerp": _lerp,
     "addcdiv": _addcdiv,
     "normalize": _normalize,

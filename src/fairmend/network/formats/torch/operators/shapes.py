@@ -15,7 +15,7 @@ import numpy as np
 
 from fairmend.network.formats.axes import ROWS, Count, lengths
 from fairmend.network.formats.tensors import MOST
-from fairmend.network.formats.torch.operators.context import Context, InputWidthError, Operator, RowTensor
+from fairmend.network.formats.torch.operators.context import Context, InputWidthError, Operator, RowTensor, Starts
 from fairmend.network.formats.torch.program import Constant
 
 _OPEN = 2**62  # torch.export writes an open end of a slice as a number above this one
@@ -363,7 +363,9 @@ def _full(c: Context, size: Any, fill_value: Any, dtype: Any = None, **where: An
     return Constant(np.full(size, c.number(float(fill_value), "a number"), name))
 
 
-def _arange(c: Context, *ends: Any, dtype: Any = None, **where: Any) -> Constant:
+def _arange(c: Context, *ends: Any, dtype: Any = None, **where: Any) -> Constant | Starts:
+    if len(ends) == 3 and ends[0] == 0 and isinstance(ends[1], Count) and ends[2] == ends[1].times:
+        return Starts(ends[2])
     if not all(type(end) is int for end in ends) or dtype is not None or np.ptp([0, *ends]) > MOST:
         raise c.refuse(
             "makes numbers of rows or columns, which is not supported; of an EmbeddingBag, give the module itself"

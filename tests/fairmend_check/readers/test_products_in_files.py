@@ -1,0 +1,44 @@
+"""Files that end in products or shared heads, and that normalise channels or multiply several factors."""
+
+import numpy as np
+import pytest
+import torch
+
+import fairmend
+from benchmarks.zoo.product_networks import PRODUCTS
+from fairmend import Feature, Spec
+from fairmend.network import Affine
+from fairmend.prove.certificate import certificate_of_fair
+
+NAMES = (
+    *("shared head", "two towers", "DeepFM", "DCN-v2, experts of low rank", "soft trees", "groups of channels"),
+    *("instances", "cross attention"),
+)
+COLUMNS = [Feature(name=f"x{i}", kind="continuous", range=(-2, 2)) for i in range(5)]
+SEX = Feature(name="sex", kind="categorical", categories=["a", "b"], encoding="ordinal", protected=True)
+
+
+@pytest.mark.filterwarnings("ignore::Warning")  # of PyTorch's older exporter
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_file_computes_is_proven_and_a_changed_file_is_not(name, suffix, tmp_path):
+    X = np.random.default_rng(0).uniform(-2, 2, (30, 6)).astype(np.float32)
+    X[:, 0] = X[:, 0] > 0
+    torch.manual_seed(0)
+    module, path = PRODUCTS[name]().eval(), tmp_path / f"m{suffix}"
+    rows = (torch.tensor(X[:3]),)
+    if suffix == ".pt2":
+        program = torch.export.export(module, rows, dynamic_shapes=({0: torch.export.Dim("rows")},))
+        torch.export.save(program, path)
+    else:
+        axes = {"x": {0: "n"}, "y": {0: "n"}}
+        torch.onnx.export(module, rows, path, dynamo=False, dynamic_axes=axes, input_names=["x"], output_names=["y"])
+    network = fairmend.load_network(path)
+    np.testing.assert_allclose(network.logits(X), module(torch.tensor(X)).detach().numpy().reshape(-1), atol=1e-5)
+    certificate, covered = certificate_of_fair(network, Spec(features=[SEX, *COLUMNS]), X)
+    assert covered.sum() > 5
+    certificate.save(tmp_path / "c.json", path)
+    assert fairmend.check(tmp_path / "c.json", path).valid
+    first, *others = network.affines
+    network.with_affines([Affine(first.weight * np.float32(1.01), first.bias), *others]).save(path)
+    assert not fairmend.check(tmp_path / "c.json", path).valid
