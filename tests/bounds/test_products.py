@@ -5,9 +5,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.common.products import Builder, Gated
 from benchmarks.repairs.products import width_ratios
 from fairmend.bounds import Boxes, feature_bounds
 from fairmend.network import load_network
+from fairmend_check.kernel.bounds import form_bounds
 
 
 class Normed(nn.Module):
@@ -45,3 +47,17 @@ def test_features_of_normalised_networks_stay_within_their_bounds(norm, radius):
 def test_training_has_about_the_widths_of_the_proof():
     for name, ratio in width_ratios(radius=0.1).items():
         assert ratio < 1.1, name
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.05])
+def test_what_a_function_multiplies_has_its_values_not_those_of_its_lines(radius):
+    """A line below ReLU is negative, and so would be the gate."""
+    torch.manual_seed(0)
+    module = Gated(32).double()
+    network = load_network(nn.Sequential(module, nn.Linear(1, 1).double()), example=np.zeros((1, 32)))
+    X = np.random.default_rng(0).normal(size=(6, 32))
+    forms = np.broadcast_to(np.array([[1.0], [-1.0]]), (6, 2, 1))
+    least, _ = form_bounds(module.build(Builder(32)), forms, X - radius, X + radius)
+    parameters = [(torch.tensor(a.weight), torch.tensor(a.bias)) for a in network.affines[:-1]]
+    lower, upper = feature_bounds(network, parameters, Boxes.from_arrays(X - radius, X + radius, torch.float64))
+    assert ((upper - lower).numpy()[:, 0] <= 1.03 * -least.sum(axis=1)).all()

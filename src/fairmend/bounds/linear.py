@@ -133,6 +133,7 @@ class _Graph:
         self.planes: dict[int, Planes] = {}
         self._forms: dict[int, Forms] = {}
         self._intervals: dict[int, Interval] = {}
+        self._read: dict[int, Interval] = {}
         for i, node in enumerate(self.nodes):
             numbers = self.parameters.get(i) or node.operation.numbers(boxes.first)
             if numbers is not None:
@@ -207,7 +208,7 @@ class _Graph:
     def _planes(self, operation: Product | Softmax | Normalise, sources: Sequence[int]) -> Planes:
         """Return planes of a product, or of another function of several numbers."""
         if not isinstance(operation, Normalise):
-            lower, upper = zip(*(self.forms(source).concretise() for source in sources), strict=True)
+            lower, upper = zip(*(self._values(source) for source in sources), strict=True)
             return operation.relax(lower, upper)
         like, source = self.boxes.first, sources[0]
         groups = torch.eye(self.widths[source] // operation.group, dtype=like.dtype, device=like.device)
@@ -215,6 +216,12 @@ class _Graph:
         steepest = operation.steepest(low, high)
         sums = self._combined(source, (steepest.unsqueeze(2) * groups[..., None]).transpose(1, 2).flatten(2))
         return operation.relax([low], [high], sums.concretise())
+
+    def _values(self, source: int) -> Interval:
+        """Return the interval of a node that is multiplied: of a function, its values, not those of its lines."""
+        if source in self._read:
+            return self.function(source)[0].function.torch_image(*self._read[source])
+        return self.forms(source).concretise()
 
     def _combined(self, source: int, matrix: Tensor, bias: Tensor | None = None) -> Forms:
         """Return forms of combinations ``(pieces, rows, width)`` of a node's numbers, by a backward pass."""
@@ -230,7 +237,7 @@ class _Graph:
         )
 
     def _relax(self, i: int, activation: Activation, source: int) -> Lines:
-        lower, upper = self.forms(source).concretise()
+        self._read[i] = lower, upper = self.forms(source).concretise()
         if source in self.exact:
             self._intervals[source] = (lower.detach(), upper.detach())
         elif activation.name in _KINKED_AT_0:
@@ -242,7 +249,7 @@ class _Graph:
         if activation.function.domain:
             if source not in self.exact:  # the intersection, because lines may leave what intervals do not
                 low, high = self.interval(source)
-                lower, upper = lower.maximum(low), upper.minimum(high)
+                self._read[i] = lower, upper = lower.maximum(low), upper.minimum(high)
             self._require_domain(i, activation, lower, upper)
             self._intervals[i] = activation.function.torch_image(lower, upper)  # from here on, so for intervals
         return activation.function.relax(lower, upper)

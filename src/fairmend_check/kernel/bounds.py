@@ -16,14 +16,20 @@ import numpy as np
 
 from fairmend_check.kernel.functions import Activation, function_of
 from fairmend_check.kernel.model import Dense, Model, Node
-from fairmend_check.kernel.operations.base import Bools, Extent, Form, Interval, Lines, Nonlinear, dot, magnitude
+from fairmend_check.kernel.operations.base import Bools, Extent, Form, Interval, Lines, Nonlinear, dot, magnitude, once
+from fairmend_check.kernel.operations.groups import Grouped
 from fairmend_check.kernel.rounding import GENEROUS, TINY, Array, U, down, gamma, up
 
 Intervals = list[Interval]  # of each node (boxes, width)
 
 NUMBERS_AT_ONCE = 2**18  # numbers in the largest array of coefficients: more do not fit into a processor's cache
 _COEFFICIENTS = 2**15  # in the forms of units that are made tight at once: of those, there are several arrays
+_MIRRORED = 2**18  # the same where forms are mirrored
 _POINTS = 2**18  # numbers in the widest layer, for the points that are evaluated at once
+
+# The C library of Linux gives the memory of each larger array back, and takes it again page by page, until a large one
+# has come and gone: from then on, it keeps up to twice as much.
+np.empty(2**22 - 2**10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +81,8 @@ class Known:
         """Yield some forms of the next node or those before it at a time, so that a processor's cache has room."""
         before = self.model.nodes[1 : len(self.intervals)]
         doubled = mirrored and any(node.operation.bends or not node.operation.mirrors for node in before)
-        step = max(1, _COEFFICIENTS // (max(self.model.widths) * len(self.intervals[0][0]) * (1 + doubled)))
+        room = _MIRRORED if mirrored else _COEFFICIENTS
+        step = max(1, room // (max(self.model.widths) * len(self.intervals[0][0]) * (1 + doubled)))
         for start in range(0, forms, step):
             yield slice(start, start + step)
 
@@ -195,7 +202,7 @@ def input_forms(
     above a function that bends are parallel to its chord: of all parallel lines, these two are closest.
     """
     widest = max(model.widths)
-    step = max(1, NUMBERS_AT_ONCE // max(model.held, widest * max(widest, forms.shape[1])))
+    step = max(1, NUMBERS_AT_ONCE * (1 + model.multiplies) // max(model.held, widest * max(widest, forms.shape[1])))
     A, c = np.zeros((*forms.shape[:2], model.inputs)), np.empty(forms.shape[:2])
     least = np.empty(forms.shape[:2])
     nodes = [(np.empty((len(lower), width)), np.empty((len(lower), width))) for width in model.widths[:-1]]
@@ -227,10 +234,19 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
     """Return intervals of every node but the last.
 
     Affine layers and scalings that functions read, and sums, are bounded backward; other nodes by interval arithmetic.
+    Where activations are multiplied, layers that read one node, such as a gate and what it gates, are bounded as one.
     """
     read, known = _read_by_functions(model), Known(model, [(lower, upper)], chords)
     middle = interval_layers(model, *[0.5 * lower + 0.5 * upper] * 2) if quick else []
+    ahead: dict[int, Interval] = {}
     for number, node in enumerate(model.nodes[1:-1], start=1):
+        if number in ahead:
+            known.intervals.append(ahead[number])
+            continue
+        beside = {} if quick or not model.multiplies else _beside(model, number, read)
+        if beside:
+            weights, biases = zip(*((layer.weight, layer.bias) for layer in beside.values()), strict=True)
+            node = Node(Dense(np.concatenate(weights), np.concatenate(biases)), node.sources)
         low, high = node.operation.interval(known.read(number))
         # Sums keep bounds on the way close; in models that multiply, those that no function reads are not worth it.
         joins = len(node.sources) > 1 and not model.multiplies
@@ -246,8 +262,22 @@ def _bound_nodes(model: Model, lower: Array, upper: Array, *, quick: bool, chord
                     wanted = _bent(model, number, (ends[:, :width], -ends[:, width:]))
                     _improve(known, node, ends, (np.arange(width) + width * side)[wanted])
             low, high = ends[:, :width], -ends[:, width:]
-        known.intervals.append((low, high))
+        for each, layer in beside.items():
+            width = len(layer.bias)
+            ahead[each] = low[:, :width], high[:, :width]
+            low, high = low[:, width:], high[:, width:]
+        known.intervals.append(ahead.get(number, (low, high)))
     return known
+
+
+def _beside(model: Model, number: int, read: set[int]) -> dict[int, Dense]:
+    """Return this and later affine layers that read the same node and are read by functions; none if it is alone."""
+    found = {}
+    for each, node in enumerate(model.nodes[number:-1], start=number):
+        same = each in read and node.sources == model.nodes[number].sources
+        if same and isinstance(node.operation, Dense):
+            found[each] = node.operation
+    return found if number in found and len(found) > 1 and model.nodes[number].sources != (0,) else {}
 
 
 def _read_by_functions(model: Model) -> set[int]:
@@ -338,9 +368,12 @@ def _over_boxes(known: Known, form: Form) -> Array:
     if not nodes:  # what is left is constant
         form.unfold(np.zeros((1, 1)))
         return down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
-    coefficients, extent = form.coefficients[nodes[0]], known.extent(nodes[0])
+    parts, extent = list(form.coefficients.values()), known.extent(nodes[0])
+    if all(len(once(part)) == 1 for part in parts):
+        parts = [once(part) for part in parts]
+    coefficients = parts[0]
     if len(nodes) > 1:
-        coefficients = np.concatenate([form.coefficients[node] for node in nodes], axis=2)
+        coefficients = np.concatenate(parts, axis=2)
         ends = zip(*(known.intervals[node] for node in nodes), strict=True)
         extent = Extent(*(np.concatenate(parts, axis=1) for parts in ends))
     mid, radius = extent.ball
@@ -360,19 +393,22 @@ def _substitute(known: Known, number: int, coefficients: Array, form: Form) -> N
     if not node.operation.mirrors:
         coefficients = form.unfold(coefficients)
     if number not in known.relaxed:
-        known.relaxed[number] = _relaxed(known, node, known.read(number))
+        known.relaxed[number] = _relaxed(known, number)
     parts = node.operation.substitute(coefficients, known.relaxed[number], form)
     for source, part in zip(node.sources, parts, strict=False):  # a look-up passes nothing on
         form.add(source, part, known.extent(source))
 
 
-def _relaxed(known: Known, node: Node, reads: list[Interval]) -> Any:
+def _relaxed(known: Known, number: int) -> Any:
     """Return what a node's `substitute` needs to know; of a function, lines.
 
     Where activations are multiplied, forms stay mirrored below parallel lines, and some functions are close to these.
     """
-    if isinstance(node.operation, Activation):
-        function = function_of(node.operation)
+    operation, reads = known.model.nodes[number].operation, known.read(number)
+    if isinstance(operation, Activation):
+        function = function_of(operation)
         if known.chords or (known.model.multiplies and function.parallel):
-            return node.operation.lines(reads[0], function.chords)
-    return node.operation.relaxed(reads)
+            return operation.lines(reads[0], function.chords)
+    if isinstance(operation, Grouped):  # its values are bounded already
+        return operation.planes(reads, known.intervals[number])
+    return operation.relaxed(reads)

@@ -46,14 +46,35 @@ def gamma(n: int) -> float:
     return n * U / (1 - n * U) * GENEROUS
 
 
+# As arrays, because operations take longer with numbers of Python.
+_HALF: Array = np.array(U * (1 + 2 * U))
+_LEAST: Array = np.array(2.0**-1022)
+_LARGEST: Array = np.array(np.finfo(np.float64).max)
+_INFINITE: Array = np.array(np.inf)
+_MINUS_INFINITE: Array = np.array(-np.inf)
+_FEW = 500  # numbers, for which more operations take longer than a slow one
+
+
 def down(values: Array) -> Array:
-    """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf."""
-    return np.fmax(np.nextafter(values, -np.inf), -np.inf)
+    """Return the next number below, a lower bound of what a correctly rounded operation computes; nan becomes -inf.
+
+    What is a bit more than half a unit in the last place below a number is rounded to the next one (Rump et al.,
+    Computing predecessor and successor in rounding to nearest, 2009). Of many numbers, this takes less time than
+    `np.nextafter`. Numbers below 2^-960, where half a unit may be flushed to zero, become up to 2^-1021 less, and
+    infinity becomes finite.
+    """
+    if values.size < _FEW:
+        return np.fmax(np.nextafter(values, _MINUS_INFINITE), _MINUS_INFINITE)
+    values = np.minimum(values, _LARGEST)
+    return np.fmax(values - (np.abs(values) * _HALF + _LEAST), _MINUS_INFINITE)
 
 
 def up(values: Array) -> Array:
-    """Return the next number above; nan becomes inf."""
-    return np.fmin(np.nextafter(values, np.inf), np.inf)
+    """Return the next number above, as `down` does; nan becomes inf."""
+    if values.size < _FEW:
+        return np.fmin(np.nextafter(values, _INFINITE), _INFINITE)
+    values = np.maximum(values, -_LARGEST)
+    return np.fmin(values + (np.abs(values) * _HALF + _LEAST), _INFINITE)
 
 
 def power_below(values: Array) -> Array:

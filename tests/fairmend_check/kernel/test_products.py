@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from fairmend_check.errors import CheckError
+from fairmend_check.kernel import bounds
 from fairmend_check.kernel.assemble import Graph
 from fairmend_check.kernel.bounds import form_bounds, interval_layers, point_bounds
 from fairmend_check.kernel.functions import Activation, function_of
@@ -394,6 +395,28 @@ def test_bounds_of_nodes_are_those_without_mirrored_forms(monkeypatch):
     for (low, high), (least, most) in zip(found, wanted, strict=True):
         np.testing.assert_allclose(low, least, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(high, most, rtol=1e-10, atol=1e-10)
+
+
+def test_layers_that_read_one_node_are_bounded_as_one(monkeypatch):
+    """A function that reads it as well stays by itself, and so does a layer that no function reads."""
+    rng = np.random.default_rng(3)
+    graph = Graph(4)
+    x = graph.function(graph.affine(graph.input, rng.normal(size=(6, 4))), Activation("tanh"))
+    cut = graph.function(x, Activation("relu"))
+    first, second, alone, narrow = (graph.affine(x, rng.normal(size=(n, 6)), rng.normal(size=n)) for n in (6, 6, 6, 2))
+    gated = graph.apply(Product(6), graph.function(first, Activation("sigmoid")), second)
+    whole = graph.concatenate(graph.sum(gated, alone, cut), graph.function(narrow, Activation("relu")))
+    model = graph.finish(graph.affine(whole, np.ones((1, 8))))
+    together = [set(bounds._beside(model, number, set(range(20)) - {alone})) for number in range(len(model.nodes) - 1)]
+    assert together.count({first, second, narrow}) == 1
+    lower = rng.normal(size=(3, 4))
+    least, found = form_bounds(model, np.ones((3, 1, 1)), lower, lower + 0.3)
+    monkeypatch.setattr(bounds, "_beside", lambda *_: {})
+    wanted, nodes = form_bounds(model, np.ones((3, 1, 1)), lower, lower + 0.3)
+    np.testing.assert_allclose(least, wanted, rtol=1e-12)
+    for (low, high), (below, above) in zip(found, nodes, strict=True):
+        np.testing.assert_allclose(low, below, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(high, above, rtol=1e-12, atol=1e-12)
 
 
 def test_a_layer_over_tokens_multiplies_by_its_block():

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairmend_check.kernel.rounding import affine, ball, spectral_norm
+from fairmend_check.kernel.rounding import affine, ball, down, spectral_norm, up
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e150, 1e-160])
@@ -30,6 +30,25 @@ def test_affine_layers_enclose_the_exact_interval(scale):
                 room = Fraction(1e-13) * (max(abs(least), abs(most), 1) + Fraction(scale) ** 2 * 100)
                 assert least - Fraction(low[box, row]) <= room
                 assert Fraction(high[box, row]) - most <= room
+
+
+def test_the_next_numbers_are_those_of_the_library():
+    """Next to 0 they are further away, as half a unit may be flushed to zero there."""
+    bits = np.random.default_rng(2).integers(0, 2**64, 200_000, dtype=np.uint64).view(np.float64)
+    powers = np.ldexp(1.0, np.arange(-1074, 1024))
+    beside = [np.nextafter(powers, end) for end in (0.0, np.inf)]
+    values = np.concatenate([bits, powers, *beside, [0.0]])
+    values = np.concatenate([values, -values])
+    values, large = values[np.isfinite(values)], np.abs(values[np.isfinite(values)]) > 2.0**-960
+    for found, wanted in ((-down(values), -np.nextafter(values, -np.inf)), (up(values), np.nextafter(values, np.inf))):
+        np.testing.assert_array_equal(found[large], wanted[large])
+        assert (found >= wanted).all()
+        assert (found - wanted <= 2.0**-1021).all()
+    for count in (1, 1000):
+        assert (down(np.array([np.nan, -np.inf] * count)) == -np.inf).all()
+        assert (up(np.array([np.nan, np.inf] * count)) == np.inf).all()
+        assert (up(np.array([-np.inf] * count)) == -down(np.array([np.inf] * count))).all()
+        assert (down(np.array([np.inf] * count)) > 1.797e308).all()
 
 
 def test_balls_hold_their_intervals():

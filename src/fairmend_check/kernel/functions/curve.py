@@ -8,6 +8,7 @@ the function is bounded by its slopes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -132,13 +133,12 @@ class Curve:
         width = upper - lower
         with np.errstate(all="ignore"):
             values, slopes = self.rough(stacked(lower, upper, 0.5 * lower + 0.5 * upper))
-            chord = np.where(width > 1e-4, (values[1] - values[0]) / width, slopes[2])
-        return finite(chord), finite(chord)
+            chord = finite(np.where(width > 1e-4, (values[1] - values[0]) / width, slopes[2]))
+        return chord, chord
 
     def _at(self, sign: int, slope: Array, z: Array) -> Array:
         """Return a lower bound of sign (f(z) - slope z)."""
-        low, high = self.values(z)
-        value, line = low if sign > 0 else -high, sign * slope * z
+        value, line = _times(sign, *self.values(z))[0], sign * slope * z
         return down(value - line - (4 * U * (np.abs(value) + np.abs(line)) + TINY))
 
     def _least_by_tangent(self, sign: int, slope: Array, start: Array, end: Array) -> Array:
@@ -148,8 +148,8 @@ class Curve:
         """
         touch = np.clip(self._touching_point(sign, slope, start, end), start, end)
         (low, high), (flat, steep) = self.values(touch), self.slopes(touch)
-        value, line = (low if sign > 0 else -high), sign * slope * touch
-        excess = (flat - slope, steep - slope) if sign > 0 else (slope - steep, slope - flat)
+        value, line = _times(sign, low, high)[0], sign * slope * touch
+        excess = _times(sign, flat - slope, steep - slope)
         unsure = 4 * U * (np.abs(slope) + np.abs(flat) + np.abs(steep))
         sides = (excess[1] + unsure) * (start - touch), (excess[0] - unsure) * (end - touch)
         slip = 8 * U * (np.abs(value) + np.abs(line) + np.abs(sides[0]) + np.abs(sides[1])) + TINY
@@ -163,6 +163,13 @@ class Curve:
             further = bend * (self.rough(middle)[1] - slope) < 0
             left, right = np.where(further, middle, left), np.where(further, right, middle)
         return 0.5 * left + 0.5 * right
+
+
+def _times(sign: Any, low: Array, high: Array) -> tuple[Array, Array]:
+    """Return the ends of intervals times a sign, one number or an array."""
+    if isinstance(sign, int):
+        return (low, high) if sign > 0 else (-high, -low)
+    return np.where(sign > 0, low, -high), np.where(sign > 0, high, -low)
 
 
 def logistic(z: Array) -> Array:

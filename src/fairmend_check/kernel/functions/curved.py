@@ -7,13 +7,14 @@ The digits of break points, slopes and least values are computed again, to a hun
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from fairmend_check.kernel.functions.base import Activation
 from fairmend_check.kernel.functions.curve import Break, Curve, break_near, enclosed, logistic, unless_large
 from fairmend_check.kernel.operations.base import finite, stacked
-from fairmend_check.kernel.rounding import LIBRARY, Array, Precision, U
+from fairmend_check.kernel.rounding import LIBRARY, Array, Precision, U, down
 
 
 class Sigmoid(Curve):
@@ -50,6 +51,18 @@ class Sigmoid(Curve):
         below = np.where(concave, chord, np.where(convex, tangent, flattest))
         above = np.where(convex, chord, np.where(concave, tangent, flattest))
         return finite(below), finite(above)
+
+    def intercepts(self, slopes: tuple[Array, Array], lower: Array, upper: Array) -> tuple[Array, Array]:
+        """Return the same as `Curve` does, below and above at once: f is convex on the left, and -f on the right."""
+        sign: Any = np.array([1.0, -1.0]).reshape(2, *[1] * lower.ndim)
+        slope, left, right = stacked(*slopes), np.minimum(upper, 0.0), np.maximum(lower, 0.0)
+        tangent = self._least_by_tangent(sign, slope, stacked(lower, right), stacked(left, upper))
+        near, far = self._at(sign, slope, stacked(stacked(right, left), stacked(upper, lower)))
+        inside = ~np.concatenate([[lower > 0], [upper < 0]])  # whether there is something on the left, on the right
+        near = np.where(inside.all(axis=0), down(near), near)  # it is the break point, 0
+        ends = np.where(inside[::-1], np.minimum(near, far), np.inf)
+        low, high = down(np.minimum(np.where(inside, tangent, np.inf), ends))
+        return low, -high
 
     def rounding(self, low: Array, high: Array, kind: Precision) -> Array:
         """Return 16 units of a value up to 1."""

@@ -259,8 +259,9 @@ class Dense(Operation):
         """Multiply by the weights."""
         rows, coefficients = len(coefficients), once(coefficients)
         weight, bias, size = self.weight, self.bias, relaxed.size
-        first = coefficients[:, :1].any(axis=(0, 1))  # mostly, the first form of each box uses what others use
-        if not first.all() and not (used := coefficients.any(axis=(0, 1))).all():
+        # Mostly, the first form uses what others use, or the first form of each box does.
+        some = coefficients[:1, :1].all() or coefficients[:, :1].any(axis=(0, 1)).all()
+        if not some and not (used := coefficients.any(axis=(0, 1))).all():
             if (used != relaxed.used).any():  # units that are surely off need no product
                 relaxed.used, relaxed.weight = used, self.weight[used]
             coefficients, weight = coefficients[:, :, used], relaxed.weight

@@ -101,18 +101,23 @@ class Form:
         for -c, ``odd`` has the other sign. ``lost`` is how far the constants are off.
         """
         (turning, constant), (lasting, added) = odd, even
-        if not self.mirrored:
-            self.add_constant(constant + added, lost)
+        if not self.bend_constants(constant, added, lost):
             turning += lasting  # in place: a new array takes more time than what is computed in it
             return turning
-        self.unfold(constant)
-        both = np.concatenate([constant + added, added - constant], axis=1)
-        self.add_constant(both, np.concatenate([lost, lost], axis=1))
         boxes, forms, width = turning.shape
         found = np.empty((boxes, 2 * forms, width))
         np.add(lasting, turning, out=found[:, :forms])
         np.subtract(lasting, turning, out=found[:, forms:])
         return found
+
+    def bend_constants(self, odd: Array, even: Array, lost: Array) -> bool:
+        """Add the constants of `bend`, and return whether there are now those of the negatives behind them."""
+        if not self.mirrored:
+            self.add_constant(odd + even, lost)
+            return False
+        self.unfold(odd)
+        self.add_constant(np.concatenate([odd + even, even - odd], axis=1), np.concatenate([lost, lost], axis=1))
+        return True
 
 
 @dataclass(frozen=True, eq=False)

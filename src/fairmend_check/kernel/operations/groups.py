@@ -77,6 +77,13 @@ class Grouped(Nonlinear):
             raise CheckError(f"a node of the model has groups of {self.size} numbers, and reads {width}")
         return width
 
+    def relaxed(self, reads: Sequence[Interval]) -> Any:
+        return self.planes(reads, self.interval(reads))
+
+    def planes(self, reads: Sequence[Interval], values: Interval) -> Any:
+        """Return planes around its values, which are in this interval."""
+        raise NotImplementedError
+
     def substitute(self, coefficients: Array, relaxed: Any, form: Form) -> list[Array]:
         """Replace every value of the groups that forms use by its planes."""
         each = self._split(coefficients)
@@ -200,12 +207,12 @@ class Softmax(Grouped):
         low, high = np.maximum(down(1 / most), 0.0), np.minimum(up(1 / least), 1.0)
         return low.reshape(reads[0][0].shape), high.reshape(reads[0][0].shape)
 
-    def relaxed(self, reads: Sequence[Interval]) -> GroupPlanes:
+    def planes(self, reads: Sequence[Interval], values: Interval) -> GroupPlanes:
         """Return planes through chords and tangents of exp and of 1 / S."""
         less, more = self._apart(reads[0])
         sizes, n = self._grouped(magnitude(*reads[0])), self.size
         least, most = _sums(less, more)
-        low, high = (self._grouped(end) for end in self.interval(reads))
+        low, high = (self._grouped(end) for end in values)
         other = ~np.eye(n, dtype=np.bool_)
         planes = []
         for rising in (False, True):  # the plane below has S from above, the plane above has it from below
@@ -322,22 +329,21 @@ class RootPlanes:
 
     ``slope`` (boxes, groups, 1, values) is q, one number for each group, where this is used; elsewhere ``slope`` and p
     are 0, and a value is within ``off`` of its ``middle``. ``size`` (boxes, groups, numbers) is how large the numbers
-    can be. A form of values is multiplied by ``share``, which is p, ``middle``, ``mean``, which is what the mean of
-    q c_i takes, and its size by ``off``, with what rounding can change (boxes, groups, values, 1).
+    can be. A form of values is multiplied by ``share``, which is p, ``mean``, which is what the mean of q c_i takes,
+    ``middle``, and its size by ``off``, with what rounding can change (boxes, groups, values, 1).
 
-    ``by`` are slopes by the numbers for share and mean (boxes, groups, 2, numbers): half the sum of the slopes of both
-    planes of r, and -1. ``apart`` is half the difference of these slopes (boxes, groups, 1, numbers). ``constants``
-    (boxes, groups, 1, 3) are half the sum less q, half the difference, and the size of both planes' constants.
+    ``by`` are slopes by the numbers for share, mean and the size of the share (boxes, groups, 3, numbers): half the sum
+    of the slopes of both planes of r, -1, and half the difference. ``constants`` (boxes, groups, 1, 3) are half the sum
+    less q, half the difference, and the size of both planes' constants.
     """
 
     slope: Array
     size: Array
     share: Array
-    middle: Array
     mean: Array
+    middle: Array
     off: Array
     by: Array
-    apart: Array
     constants: Array
 
 
@@ -410,7 +416,7 @@ class Normalise(Grouped):
             found = [np.zeros_like(low)] * 2
         return down(found[0]), up(found[1])
 
-    def relaxed(self, reads: Sequence[Interval]) -> RootPlanes:
+    def planes(self, reads: Sequence[Interval], values: Interval) -> RootPlanes:
         """Return planes of the product c_i r, and of r.
 
         With p and q in the middle of c_i and r, it is q c_i + p r - p q, but for (c_i - p)(r - q). As a function of v,
@@ -436,7 +442,7 @@ class Normalise(Grouped):
         whole = q + sum(top + fall * squares for top, fall in zip(tops, falls, strict=True))
         whole = whole + (np.abs(by) @ far[..., None])[..., 0].sum(axis=2)
         off = p_off * q_off[..., None] * (1 + 4 * U) + 2 * slip * (q[..., None] * far + np.abs(p) * whole[..., None])
-        flat = self._values(spread)
+        flat = [self._grouped(end) for end in values]
         usable = (np.isfinite(whole) & (size.max(axis=2) < _UNDERFLOWS))[..., None]
         usable = usable & (off + np.abs(p) * q_off[..., None] < flat[1] - flat[0])
         middle, radius = ball(*flat)
@@ -451,11 +457,10 @@ class Normalise(Grouped):
             slope[:, :, None],
             size,
             p[..., None],
-            middle[..., None],
             (slope / n if self.centred else 0 * slope)[..., None],
+            middle[..., None],
             ((off + 2 * gamma(n + low.shape[1] + 32) * np.abs(middle)) * (1 + gamma(n + 16)))[..., None],
-            np.concatenate([halves[0], np.full_like(halves[0], -1.0)], axis=2),
-            halves[1],
+            np.concatenate([halves[0], np.full_like(halves[0], -1.0), halves[1]], axis=2),
             np.stack(constants, axis=2)[:, :, None],
         )
 
@@ -467,16 +472,22 @@ class Normalise(Grouped):
         """
         planes: RootPlanes = relaxed
         groups, n = planes.size.shape[1:]
-        share = each @ planes.share  # of r: (boxes, groups, forms, 1)
-        size = np.abs(share)
+        share, mean, fixed = (each @ part for part in (planes.share, planes.mean, planes.middle))
+        size, forms = np.abs(share), each.shape[2]
         constant, added, largest = (planes.constants[..., i : i + 1] for i in range(3))
         lost = np.abs(each) @ planes.off + gamma(n + groups + 32) * (size * largest)
         room = TINY * (1 + planes.size.sum(axis=(1, 2))[:, None])
         lost = lost.sum(axis=(1, 3)) * (1 + gamma(groups + 16)) + room
-        odd = each * planes.slope
-        odd += np.concatenate([share, each @ planes.mean], axis=3) @ planes.by
-        even = _joined(size @ planes.apart), (size * added).sum(axis=(1, 3))
-        return form.bend((_joined(odd), (share * constant + each @ planes.middle).sum(axis=(1, 3))), even, lost)
+        ends = (share * constant + fixed).sum(axis=(1, 3)), (size * added).sum(axis=(1, 3))
+        signs = (1, -1) if form.bend_constants(*ends, lost) else (1,)
+        rows = np.concatenate([np.concatenate([sign * share, sign * mean, size], axis=3) for sign in signs], axis=2)
+        found = np.empty((len(rows), rows.shape[2], groups, n))
+        split, straight = found.swapaxes(1, 2), each * planes.slope
+        np.matmul(rows, planes.by, out=split)
+        split[:, :, :forms] += straight
+        if len(signs) == 2:
+            split[:, :, forms:] -= straight
+        return found.reshape(len(found), -1, groups * n)
 
     def slopes(self, reads: Sequence[Interval]) -> Slopes:
         """Enclose r (δ_ij - 1/n - y_i y_j / n), i of values and j of numbers; eigenvalues are from 0 to r."""
