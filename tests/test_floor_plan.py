@@ -17,6 +17,7 @@ MAY_CALL_THE_CHECKER = {
     "fairmend.cli.check",
     "fairmend.workflows.dossier",
     "fairmend.workflows.outputs",
+    "fairmend.models.export",  # whether a file that it wrote is read
     "fairmend.prove.deployment",
     "fairmend.quantifying.certificate",
 }
