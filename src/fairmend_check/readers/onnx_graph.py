@@ -190,15 +190,16 @@ class OnnxGraph:
         """Take parts of weights along their first axis, as of those of attention; not before all ends are known."""
         if not all(name in self.tensors for name in node.inputs[1:]):
             return False
-        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
         if node.kind == "Split":
-            if len(lists) != 1 or node.attributes["axis"] or min(lists[0]) < 1 or sum(lists[0]) != len(tensor):
+            if node.attributes["axis"] or not tensor.ndim:
                 raise CheckError("node Split does not split weights along their first axis")
-            ends = np.cumsum(lists[0])[:-1]
-            self.tensors.update(zip(node.outputs, np.split(tensor, ends), strict=True))
+            parts = np.split(tensor, np.cumsum(self._sizes_of_parts(node, len(tensor)))[:-1])
+            self.tensors.update(zip(node.outputs, parts, strict=True))
             return True
-        (start,), (end,) = lists[:2]
-        if lists[2:] not in ([], [[0]], [[0], [1]]) or not 0 <= start < min(end, len(tensor)):
+        starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])
+        start, end = min(starts, default=-1), min(ends, default=0)
+        known = rest in ([], [[0]], [[0], [1]]) and len(starts) == len(ends) == 1 and tensor.ndim > 0
+        if not known or not 0 <= start < min(end, len(tensor)):
             raise CheckError("node Slice does not take weights along their first axis")
         self.tensors[node.output] = tensor[start:end]
         return True
@@ -987,7 +988,15 @@ class OnnxGraph:
     def _split(self, node: Node) -> None:
         entry = self.entry(node.inputs[0])
         at = axis_of(node.attributes["axis"], entry.dims, node.kind)
-        parts, whole = len(node.outputs), plain(entry.dims)[at]
+        sizes = self._sizes_of_parts(node, plain(entry.dims)[at])
+        ends = np.cumsum(sizes)
+        for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
+            part = [slice(None)] * at + [slice(int(start), int(end))]
+            self._put(name, self._values.moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+
+    def _sizes_of_parts(self, node: Node, whole: int) -> list[int]:
+        """Return how long the parts of a Split are."""
+        parts = len(node.outputs)
         if len(node.inputs) == 2 and not node.given - {"axis"}:
             sizes = self._whole_numbers(node.inputs[1])
         elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0 if not whole % parts else parts, parts):
@@ -995,12 +1004,9 @@ class OnnxGraph:
             sizes = [min(most, whole - number * most) for number in range(parts)]
         else:
             raise CheckError("node Split is not one of columns into given sizes")
-        if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != plain(entry.dims)[at]:
+        if len(sizes) != parts or min(sizes, default=0) < 1 or sum(sizes) != whole:
             raise CheckError("node Split has sizes that do not fit")
-        ends = np.cumsum(sizes)
-        for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
-            part = [slice(None)] * at + [slice(int(start), int(end))]
-            self._put(name, self._values.moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+        return sizes
 
     def compute_sizes(self, node: Node) -> bool:
         """Read a node that computes with sizes of axes or with constants alone; return whether it does."""

@@ -36,6 +36,10 @@ CHAINS = {
     "dropout": ([GEMM, node("Dropout", "p", "q"), LAST], {}),
     "dropout with a ratio": ([GEMM, node("Dropout", "p n", "q"), LAST], {"n": np.float32(0.3)}),
     "a transposed constant": ([node("Transpose", "n", "o", perm=[1, 0]), node("Gemm", "x o b", "q"), LAST], {"n": W}),
+    "half of the weights": (
+        [node("Split", "n", "o rest"), node("Gemm", "x o b", "q"), LAST],
+        {"n": np.concatenate([W.T, 2 * W.T])},
+    ),
     "a shape that stays": ([GEMM, node("Reshape", "p n", "q"), LAST], {"n": np.array([0, -1])}),
 }
 SIX = {"v": np.float32([[1, -2, 0.5, 2, 1, -1]]).T}

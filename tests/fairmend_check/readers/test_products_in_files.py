@@ -42,3 +42,16 @@ def test_what_a_file_computes_is_proven_and_a_changed_file_is_not(name, suffix, 
     first, *others = network.affines
     network.with_affines([Affine(first.weight * np.float32(1.01), first.bias), *others]).save(path)
     assert not fairmend.check(tmp_path / "c.json", path).valid
+
+
+@pytest.mark.parametrize("name", ["two towers", "soft trees", "DeepFM"])
+def test_a_file_in_another_form_ends_as_the_network_does_that_was_proven(name, tmp_path):
+    torch.manual_seed(0)
+    X = np.random.default_rng(0).uniform(-2, 2, (5, 6)).astype(np.float32)
+    X[:, 0] = X[:, 0] > 0
+    network = fairmend.load_network(PRODUCTS[name]().eval())
+    network.save(tmp_path / "m.onnx")
+    certificate, covered = certificate_of_fair(network, Spec(features=[SEX, *COLUMNS]), X)
+    assert covered.any()
+    certificate.save(tmp_path / "c.json", tmp_path / "m.onnx")
+    assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid
