@@ -187,13 +187,15 @@ class OnnxGraph:
         return True
 
     def _pass_parts(self, node: Node, tensor: Tensor) -> bool:
-        """Take parts of weights along their first axis, as of those of attention; not before all ends are known."""
+        """Split weights, or take some along their first axis, as of attention; not before all ends are known."""
         if not all(name in self.tensors for name in node.inputs[1:]):
             return False
         if node.kind == "Split":
-            if node.attributes["axis"] or not tensor.ndim:
-                raise CheckError("node Split does not split weights along their first axis")
-            parts = np.split(tensor, np.cumsum(self._sizes_of_parts(node, len(tensor)))[:-1])
+            axis = node.attributes["axis"]
+            if not -tensor.ndim <= axis < tensor.ndim:
+                raise CheckError("node Split is not along an axis of weights")
+            ends = np.cumsum(self._sizes_of_parts(node, tensor.shape[axis]))[:-1]
+            parts = np.split(tensor, ends, axis)
             self.tensors.update(zip(node.outputs, parts, strict=True))
             return True
         starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])

@@ -40,6 +40,10 @@ CHAINS = {
         [node("Split", "n", "o rest"), node("Gemm", "x o b", "q"), LAST],
         {"n": np.concatenate([W.T, 2 * W.T])},
     ),
+    "half of the weights along the second axis": (
+        [node("Split", "n", "o rest", axis=-1), node("Gemm", "x o b", "q"), LAST],
+        {"n": np.concatenate([W.T, 2 * W.T], axis=1)},
+    ),
     "a shape that stays": ([GEMM, node("Reshape", "p n", "q"), LAST], {"n": np.array([0, -1])}),
 }
 SIX = {"v": np.float32([[1, -2, 0.5, 2, 1, -1]]).T}
