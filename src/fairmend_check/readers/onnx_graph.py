@@ -194,8 +194,8 @@ class OnnxGraph:
             axis = node.attributes["axis"]
             if not -tensor.ndim <= axis < tensor.ndim:
                 raise CheckError("node Split is not along an axis of weights")
-            ends = np.cumsum(self._sizes_of_parts(node, tensor.shape[axis]))[:-1]
-            parts = np.split(tensor, ends, axis)
+            inner = np.cumsum(self._sizes_of_parts(node, tensor.shape[axis]))[:-1]
+            parts = np.split(tensor, inner, axis)
             self.tensors.update(zip(node.outputs, parts, strict=True))
             return True
         starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])
