@@ -187,7 +187,7 @@ class OnnxGraph:
         return True
 
     def _pass_parts(self, node: Node, tensor: Tensor) -> bool:
-        """Split weights, or take some along their first axis, as of attention; not before all ends are known."""
+        """Split weights, or take some, as of attention; not before all ends are known."""
         if not all(name in self.tensors for name in node.inputs[1:]):
             return False
         if node.kind == "Split":
@@ -198,12 +198,12 @@ class OnnxGraph:
             parts = np.split(tensor, inner, axis)
             self.tensors.update(zip(node.outputs, parts, strict=True))
             return True
-        starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])
-        start, end = min(starts, default=-1), min(ends, default=0)
-        known = rest in ([], [[0]], [[0], [1]]) and len(starts) == len(ends) == 1 and tensor.ndim > 0
-        if not known or not 0 <= start < min(end, len(tensor)):
-            raise CheckError("node Slice does not take weights along their first axis")
-        self.tensors[node.output] = tensor[start:end]
+        chosen = [slice(None)] * tensor.ndim
+        for axis, part in self._ranges(node, tensor.ndim):
+            chosen[axis] = part
+        self.tensors[node.output] = tensor[tuple(chosen)]
+        if not self.tensors[node.output].size:
+            raise CheckError("node Slice takes no weights")
         return True
 
     def number(self, name: str) -> float | None:
@@ -970,22 +970,27 @@ class OnnxGraph:
 
     def _slice(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
+        chosen = [slice(None)] * entry.axes
+        for axis, part in self._ranges(node, entry.axes):
+            if axis == rows_axis(entry.dims) and (part.start, part.step) == (0, 1) and part.stop >= _END:
+                continue
+            if isinstance(entry.dims[axis], Rows):
+                raise CheckError("node Slice chooses among the rows")
+            chosen[axis] = part
+        return self._values.moved(entry, lambda numbers: numbers[tuple(chosen)])
+
+    def _ranges(self, node: Node, count: int) -> list[tuple[int, slice]]:
+        """Return along which of so many axes a Slice takes what."""
         if len(node.inputs) < 3 or node.given:
             raise CheckError("node Slice is not one of columns by constants")
-        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
-        starts, ends = lists[:2]
-        axes = [axis % entry.axes for axis in lists[2]] if len(lists) > 2 else list(range(len(starts)))
-        steps = lists[3] if len(lists) > 3 else [1] * len(starts)
-        if not len(starts) == len(ends) == len(axes) == len(steps) or len(set(axes)) != len(axes):
-            raise CheckError("node Slice has lists of different lengths")
-        chosen = [slice(None)] * entry.axes
-        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-            if axis == rows_axis(entry.dims) and (start, step) == (0, 1) and end >= _END:
-                continue
-            if axis >= entry.axes or isinstance(entry.dims[axis], Rows) or step == 0:
-                raise CheckError("node Slice chooses among the rows")
-            chosen[axis] = slice(start, end, step)
-        return self._values.moved(entry, lambda numbers: numbers[tuple(chosen)])
+        starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])
+        axes = rest[0] if rest else list(range(len(starts)))
+        steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+        if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+            raise CheckError("node Slice has lists of different lengths, or a step of 0")
+        if any(not -count <= axis < count for axis in axes) or len({axis % count for axis in axes}) < len(axes):
+            raise CheckError("node Slice is along other axes than those of a value, or twice along one")
+        return [(axis % count, slice(*part)) for axis, *part in zip(axes, starts, ends, steps, strict=True)]
 
     def _split(self, node: Node) -> None:
         entry = self.entry(node.inputs[0])

@@ -44,6 +44,13 @@ CHAINS = {
         [node("Split", "n", "o rest", axis=-1), node("Gemm", "x o b", "q"), LAST],
         {"n": np.concatenate([W.T, 2 * W.T], axis=1)},
     ),
+    "every second row of the weights": (
+        [node("Slice", "n h i j k", "o"), node("Gemm", "x o b", "q"), LAST],
+        {
+            "n": np.repeat(W.T, 2, axis=0),
+            **{name: np.array([i]) for name, i in zip("hijk", (-1, -9, 0, -2), strict=True)},
+        },
+    ),
     "a shape that stays": ([GEMM, node("Reshape", "p n", "q"), LAST], {"n": np.array([0, -1])}),
 }
 SIX = {"v": np.float32([[1, -2, 0.5, 2, 1, -1]]).T}
