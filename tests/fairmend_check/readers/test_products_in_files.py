@@ -55,3 +55,16 @@ def test_a_file_in_another_form_ends_as_the_network_does_that_was_proven(name, t
     assert covered.any()
     certificate.save(tmp_path / "c.json", tmp_path / "m.onnx")
     assert fairmend.check(tmp_path / "c.json", tmp_path / "m.onnx").valid
+
+
+@pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
+def test_a_layer_that_is_used_twice_has_names_that_a_certificate_can_hold(suffix, tmp_path):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(6, 6)
+    module = torch.nn.Sequential(layer, torch.nn.ReLU(), layer, torch.nn.ReLU(), torch.nn.Linear(6, 1))
+    network, path = fairmend.load_network(module), tmp_path / f"m{suffix}"
+    network.save(path)
+    certificate, covered = certificate_of_fair(network, Spec(features=[SEX, *COLUMNS]), np.zeros((1, 6), np.float32))
+    assert covered.all()
+    certificate.save(tmp_path / "c.json", path)
+    assert fairmend.check(tmp_path / "c.json", path).valid
