@@ -9,6 +9,7 @@ from benchmarks.zoo.product_networks import PRODUCTS
 from fairmend import Feature, Spec
 from fairmend.network import Affine
 from fairmend.prove.certificate import certificate_of_fair
+from support.torch_graphs import Model
 
 NAMES = (
     *("shared head", "two towers", "DeepFM", "DCN-v2, experts of low rank", "soft trees", "groups of channels"),
@@ -60,8 +61,8 @@ def test_a_file_in_another_form_ends_as_the_network_does_that_was_proven(name, t
 @pytest.mark.parametrize("suffix", [".pth", ".safetensors"])
 def test_a_layer_that_is_used_twice_has_names_that_a_certificate_can_hold(suffix, tmp_path):
     torch.manual_seed(0)
-    layer = torch.nn.Linear(6, 6)
-    module = torch.nn.Sequential(layer, torch.nn.ReLU(), layer, torch.nn.ReLU(), torch.nn.Linear(6, 1))
+    b, c, w = torch.nn.Linear(6, 1), torch.nn.Linear(6, 6), torch.nn.Parameter(torch.randn(6, 6))
+    module = Model(lambda m, x: m.b(m.c(x).relu() * (m.c(x.tanh()) @ m.w)), b=b, c=c, w=w)
     network, path = fairmend.load_network(module), tmp_path / f"m{suffix}"
     network.save(path)
     certificate, covered = certificate_of_fair(network, Spec(features=[SEX, *COLUMNS]), np.zeros((1, 6), np.float32))
