@@ -34,7 +34,7 @@ def save(path, nodes, outputs=3, opset=17, element=TensorProto.FLOAT, axes=("n",
 
 
 def node(op, inputs, output="y", **attributes):
-    return helper.make_node(op, inputs.split(), [output], **attributes)
+    return helper.make_node(op, inputs.split(), output.split(), **attributes)
 
 
 A = {"w": W.T, "b": B}

@@ -187,20 +187,23 @@ class OnnxGraph:
         return True
 
     def _pass_parts(self, node: Node, tensor: Tensor) -> bool:
-        """Take parts of weights along their first axis, as of those of attention; not before all ends are known."""
+        """Split weights, or take some, as of attention; not before all ends are known."""
         if not all(name in self.tensors for name in node.inputs[1:]):
             return False
-        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
         if node.kind == "Split":
-            if len(lists) != 1 or node.attributes["axis"] or min(lists[0]) < 1 or sum(lists[0]) != len(tensor):
-                raise CheckError("node Split does not split weights along their first axis")
-            ends = np.cumsum(lists[0])[:-1]
-            self.tensors.update(zip(node.outputs, np.split(tensor, ends), strict=True))
+            axis = node.attributes["axis"]
+            if not -tensor.ndim <= axis < tensor.ndim:
+                raise CheckError("node Split is not along an axis of weights")
+            inner = np.cumsum(self._sizes_of_parts(node, tensor.shape[axis]))[:-1]
+            parts = np.split(tensor, inner, axis)
+            self.tensors.update(zip(node.outputs, parts, strict=True))
             return True
-        (start,), (end,) = lists[:2]
-        if lists[2:] not in ([], [[0]], [[0], [1]]) or not 0 <= start < min(end, len(tensor)):
-            raise CheckError("node Slice does not take weights along their first axis")
-        self.tensors[node.output] = tensor[start:end]
+        chosen = [slice(None)] * tensor.ndim
+        for axis, part in self._ranges(node, tensor.ndim):
+            chosen[axis] = part
+        self.tensors[node.output] = tensor[tuple(chosen)]
+        if not self.tensors[node.output].size:
+            raise CheckError("node Slice takes no weights")
         return True
 
     def number(self, name: str) -> float | None:
@@ -967,27 +970,40 @@ class OnnxGraph:
 
     def _slice(self, node: Node) -> Entry:
         entry = self.entry(node.inputs[0])
+        chosen = [slice(None)] * entry.axes
+        for axis, part in self._ranges(node, entry.axes):
+            if axis == rows_axis(entry.dims) and (part.start, part.step) == (0, 1) and part.stop >= _END:
+                continue
+            if isinstance(entry.dims[axis], Rows):
+                raise CheckError("node Slice chooses among the rows")
+            chosen[axis] = part
+        return self._values.moved(entry, lambda numbers: numbers[tuple(chosen)])
+
+    def _ranges(self, node: Node, count: int) -> list[tuple[int, slice]]:
+        """Return along which of so many axes a Slice takes what."""
         if len(node.inputs) < 3 or node.given:
             raise CheckError("node Slice is not one of columns by constants")
-        lists = [self._whole_numbers(name) for name in node.inputs[1:]]
-        starts, ends = lists[:2]
-        axes = [axis % entry.axes for axis in lists[2]] if len(lists) > 2 else list(range(len(starts)))
-        steps = lists[3] if len(lists) > 3 else [1] * len(starts)
-        if not len(starts) == len(ends) == len(axes) == len(steps) or len(set(axes)) != len(axes):
-            raise CheckError("node Slice has lists of different lengths")
-        chosen = [slice(None)] * entry.axes
-        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-            if axis == rows_axis(entry.dims) and (start, step) == (0, 1) and end >= _END:
-                continue
-            if axis >= entry.axes or isinstance(entry.dims[axis], Rows) or step == 0:
-                raise CheckError("node Slice chooses among the rows")
-            chosen[axis] = slice(start, end, step)
-        return self._values.moved(entry, lambda numbers: numbers[tuple(chosen)])
+        starts, ends, *rest = (self._whole_numbers(name) for name in node.inputs[1:])
+        axes = rest[0] if rest else list(range(len(starts)))
+        steps = rest[1] if len(rest) > 1 else [1] * len(starts)
+        if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+            raise CheckError("node Slice has lists of different lengths, or a step of 0")
+        if any(not -count <= axis < count for axis in axes) or len({axis % count for axis in axes}) < len(axes):
+            raise CheckError("node Slice is along other axes than those of a value, or twice along one")
+        return [(axis % count, slice(*part)) for axis, *part in zip(axes, starts, ends, steps, strict=True)]
 
     def _split(self, node: Node) -> None:
         entry = self.entry(node.inputs[0])
         at = axis_of(node.attributes["axis"], entry.dims, node.kind)
-        parts, whole = len(node.outputs), plain(entry.dims)[at]
+        sizes = self._sizes_of_parts(node, plain(entry.dims)[at])
+        ends = np.cumsum(sizes)
+        for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
+            part = [slice(None)] * at + [slice(int(start), int(end))]
+            self._put(name, self._values.moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+
+    def _sizes_of_parts(self, node: Node, whole: int) -> list[int]:
+        """Return how long the parts of a Split are."""
+        parts = len(node.outputs)
         if len(node.inputs) == 2 and not node.given - {"axis"}:
             sizes = self._whole_numbers(node.inputs[1])
         elif len(node.inputs) == 1 and node.attributes["num_outputs"] in (0 if not whole % parts else parts, parts):
@@ -995,12 +1011,9 @@ class OnnxGraph:
             sizes = [min(most, whole - number * most) for number in range(parts)]
         else:
             raise CheckError("node Split is not one of columns into given sizes")
-        if len(sizes) != len(node.outputs) or min(sizes, default=0) < 1 or sum(sizes) != plain(entry.dims)[at]:
+        if len(sizes) != parts or min(sizes, default=0) < 1 or sum(sizes) != whole:
             raise CheckError("node Split has sizes that do not fit")
-        ends = np.cumsum(sizes)
-        for name, start, end in zip(node.outputs, ends - sizes, ends, strict=True):
-            part = [slice(None)] * at + [slice(int(start), int(end))]
-            self._put(name, self._values.moved(entry, lambda numbers, part=tuple(part): numbers[part]))  # type: ignore[misc]
+        return sizes
 
     def compute_sizes(self, node: Node) -> bool:
         """Read a node that computes with sizes of axes or with constants alone; return whether it does."""

@@ -36,6 +36,21 @@ CHAINS = {
     "dropout": ([GEMM, node("Dropout", "p", "q"), LAST], {}),
     "dropout with a ratio": ([GEMM, node("Dropout", "p n", "q"), LAST], {"n": np.float32(0.3)}),
     "a transposed constant": ([node("Transpose", "n", "o", perm=[1, 0]), node("Gemm", "x o b", "q"), LAST], {"n": W}),
+    "half of the weights": (
+        [node("Split", "n", "o rest"), node("Gemm", "x o b", "q"), LAST],
+        {"n": np.concatenate([W.T, 2 * W.T])},
+    ),
+    "half of the weights along the second axis": (
+        [node("Split", "n", "o rest", axis=-1), node("Gemm", "x o b", "q"), LAST],
+        {"n": np.concatenate([W.T, 2 * W.T], axis=1)},
+    ),
+    "every second row of the weights": (
+        [node("Slice", "n h i j k", "o"), node("Gemm", "x o b", "q"), LAST],
+        {
+            "n": np.repeat(W.T, 2, axis=0),
+            **{name: np.array([i]) for name, i in zip("hijk", (-1, -9, 0, -2), strict=True)},
+        },
+    ),
     "a shape that stays": ([GEMM, node("Reshape", "p n", "q"), LAST], {"n": np.array([0, -1])}),
 }
 SIX = {"v": np.float32([[1, -2, 0.5, 2, 1, -1]]).T}

@@ -103,7 +103,7 @@ def without_folds(network: Network) -> Network:
     """Return the network with the norms beside its affine layers folded into them."""
     nodes = [
         replace(node, operation=Affine(node.operation.weight, node.operation.bias))
-        if isinstance(node.operation, Affine)
+        if isinstance(node.operation, Affine) and not node.operation.is_fixed  # no file has a place for that one
         else node
         for node in network.nodes
     ]

@@ -32,9 +32,8 @@ from fairmend.network import (
     Softmax,
     Sum,
 )
-from fairmend.network.folding import Fold, Norm, Part, Slot, Summed
+from fairmend.network.folding import Fold, Norm, Part, Slot, Summed, line_of
 from fairmend.network.form import Form
-from fairmend.network.formats.ranges import ALL, Range, range_of, range_of_norms
 from fairmend.network.operations.ties import Tie
 from fairmend.network.rescaling import REST, Clip, Rescaling, Scaling, joined
 
@@ -43,6 +42,9 @@ SUPPORTED = (
     "sums, products, softmax, concatenations, choices of columns and embeddings, with an affine last layer and a "
     "closing sigmoid (1 output, perhaps rescaled) or softmax (several)"
 )
+
+_SAMPLES = 100  # random rows that show which signs an output has
+_NOTHING = 1e-9  # what is closer to 0 is rounding
 
 
 def scaling(where: str, gain: npt.ArrayLike, shift: npt.ArrayLike, mean: npt.ArrayLike = 0.0) -> Norm:
@@ -484,8 +486,7 @@ def _with_head(steps: list[_Step], source: str) -> list[_Step]:
             ends = one and len(set(end.what.indices)) == end.width
         if not ends or not any(isinstance(step.what, _Linear) for step in steps):
             raise
-        least, most = _range(steps)
-        if least >= 0 or most <= 0:  # such as a mean of probabilities: all would be of one class
+        if _has_one_sign(steps, source):  # such as a mean of probabilities: all would be of one class
             if "probabilities" in str(error):
                 raise
             way_out = "closes the network with numbers of one sign, as probabilities are; end in the logits"
@@ -495,18 +496,28 @@ def _with_head(steps: list[_Step], source: str) -> list[_Step]:
         return [*steps, _Step(fixed, (len(steps) - 1,), last.width, where, "the output")]
 
 
-def _range(steps: Sequence[_Step]) -> Range:
-    """Return between which numbers the last step surely is."""
-    found: list[Range] = []
-    for step in steps:
-        reads = [found[source] for source in step.sources]
-        if isinstance(step.what, Operation):
-            found.append(range_of(step.what, reads))
-        elif isinstance(step.what, _Scaled):
-            found.append(range_of_norms(step.what.norms, reads[0]))
-        else:
-            found.append((0.0, 1.0) if isinstance(step.what, _Softmax) else ALL)
-    return found[-1]
+def _has_one_sign(steps: Sequence[_Step], source: str) -> bool:
+    """Return whether the last step never gives numbers of both signs, of random numbers in place of affine layers."""
+    computed = {len(steps) - 1}
+    for i in range(len(steps) - 1, -1, -1):
+        if i in computed and not isinstance(steps[i].what, _Linear | _Joined):
+            computed.update(steps[i].sources)
+    rng, found = np.random.default_rng(0), dict[int, npt.NDArray[Any]]()
+    scale = 10.0 ** rng.uniform(-2, 2, (_SAMPLES, 1))
+    with np.errstate(all="ignore"):
+        for i in sorted(computed):
+            step, reads = steps[i], [found[each] for each in steps[i].sources if each in found]
+            what = Softmax(step.what.size or step.width) if isinstance(step.what, _Softmax) else step.what
+            found[i] = scale * (rng.normal(size=(_SAMPLES, step.width)) + 3 * rng.integers(-1, 2, (_SAMPLES, 1)))
+            if isinstance(what, _Collapse):
+                (found[i],) = reads
+            elif isinstance(what, _Scaled):
+                line = line_of(what.norms, step.width, source)
+                found[i] = reads[0] * line.factor + line.shift
+            elif isinstance(what, Operation) and not isinstance(what, Input | Lookup):
+                what.compute(reads, found[i])
+    last = found[len(steps) - 1]
+    return not ((last > _NOTHING).any() and (last < -_NOTHING).any())
 
 
 def _join_head(steps: list[_Step], source: str) -> list[_Step]:

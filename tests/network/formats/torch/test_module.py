@@ -276,9 +276,20 @@ def test_a_last_layer_that_is_used_elsewhere_is_no_head():
     assert np.allclose(network.logits(X), module(X).detach().numpy(), atol=1e-6)
 
 
-def test_a_product_of_probabilities_is_no_logit():
-    module = Model(lambda m, x: m.a(x).sigmoid() * (1 - m.b(x).sigmoid()), a=nn.Linear(4, 1), b=nn.Linear(4, 1))
-    with pytest.raises(FairmendError, match=r"mul\(\).*numbers of one sign, as probabilities are; end in the logits"):
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda p, q: p * (1 - q),
+        lambda p, q: p + q - p * q,
+        lambda p, q: torch.lerp(p, q, p),
+        lambda p, q: torch.minimum(p, q),
+        lambda p, q: p.log() + q.log(),
+        lambda p, q: (p - q) * (p - q) * torch.maximum(p, q),
+    ],
+)
+def test_what_is_computed_of_probabilities_is_no_logit(score):
+    module = Model(lambda m, x: score(m.a(x).sigmoid(), m.b(x).sigmoid()), a=nn.Linear(4, 1), b=nn.Linear(4, 1))
+    with pytest.raises(FairmendError, match="probabilities"):
         load_network(module)
 
 

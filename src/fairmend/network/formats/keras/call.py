@@ -137,7 +137,7 @@ class LayerCall(tensors.Place[Tensor]):
         except FairmendError as error:
             raise self.refuse(str(error)) from error
         self.uses[name] = self.uses.get(name, 0) + 1
-        own = name if self.uses[name] == 1 else f"{name} ({self.uses[name]})"
+        own = name if self.uses[name] == 1 else f"{name}:{self.uses[name]}"
         return self.made(self.steps.tied(tensor.value, self.where, tie, weight[None], bias, own), dims)
 
     def named_product(self, first: Tensor, second: Tensor, axes: str) -> Tensor:

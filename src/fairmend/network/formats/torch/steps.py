@@ -110,7 +110,7 @@ class Steps:
             tie, stored = self._tie(x, where, weight, numbers, transposed, blocks or 1, tokens)
             uses = sum(each["kind"] == "affine" and each["weight"] == weight for each in self.entries)
             value = self.builder.tied(
-                x, where, tie, stored, numbers, f"{name} ({uses + 1})" if tie.key and uses else name
+                x, where, tie, stored, numbers, f"{name}:{uses + 1}" if tie.key and uses else name
             )
         return self._keep(value, entry, (x,), where)
 
