@@ -13,7 +13,9 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 from sklearn.tree import DecisionTreeClassifier
 
 import fairmend
+from fairmend.base.text import as_text
 from fairmend.spec import Feature, Label, Spec
+from fairmend.spec.draft.steps import is_missing
 from support.cli_case import refused, run, small_people, succeeded
 
 skops_io = pytest.importorskip("skops.io")
@@ -95,24 +97,48 @@ def test_the_function_that_puts_it_back_is_public():
     assert "to_estimator" in fairmend.sklearn.__all__
 
 
-@pytest.mark.parametrize("command", ["audit", "certify", "search"])
-@pytest.mark.parametrize("texts", [{"f": "f ", "m": "m "}, {"f": " f", "m": " m"}])  # a table loses those in front
-def test_values_that_the_pipeline_would_get_as_others_are_refused(command, texts, tmp_path):
+def pipeline_without_encoders(folder, values, encoder):
+    """Write data, spec and a pipeline of which nothing shows that it knows these values of gender."""
     people = small_people()[["gender", "age", "good"]]
-    people["gender"] = people["gender"].map(texts)
-    people.to_csv(tmp_path / "people.csv", index=False)
-    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["gender"]), remainder="passthrough")
-    copies = FunctionTransformer(
-        pd.DataFrame.copy, feature_names_out="one-to-one"
-    )  # what is behind it is not looked at
-    model = make_pipeline(copies, encoder, DecisionTreeClassifier(random_state=0))
-    joblib.dump(model.fit(people[["gender", "age"]], people["good"]), tmp_path / "pipeline.joblib")
+    people["gender"] = people["gender"].map(dict(zip("fm", values, strict=True)))
+    people.to_csv(folder / "people.csv", index=False)
+    people = pd.read_csv(folder / "people.csv")
+    encoded = make_column_transformer((encoder, ["gender"]), remainder="passthrough")
+    copies = FunctionTransformer(pd.DataFrame.copy, feature_names_out="one-to-one")  # behind it nothing is looked at
+    model = make_pipeline(copies, encoded, DecisionTreeClassifier(random_state=0))
+    joblib.dump(model.fit(people[["gender", "age"]], people["good"]), folder / "pipeline.joblib")
+    texts = ["(missing)" if is_missing(value) else as_text(value) for value in people["gender"].unique()]
+    missing = {"missing": "(missing)"} if None in values else {}
     Spec(
         [
-            Feature("gender", "categorical", categories=("f", "m"), encoding="ordinal", protected=True),
+            Feature("gender", "categorical", categories=texts, encoding="ordinal", protected=True, **missing),
             Feature("age", "integer", range=(0, 120)),
         ],
         Label("good", "yes"),
-    ).save(tmp_path / "spec.toml")
+    ).save(folder / "spec.toml")
+    return model, people[["gender", "age"]]
+
+
+@pytest.mark.parametrize("values", [("f ", "m "), (1.0, 2.0), ("f", None), (True, None), ("01", "02")])
+@pytest.mark.parametrize("takes_text", [False, True])
+def test_a_pipeline_gets_the_values_that_stand_in_the_file(values, takes_text, tmp_path):
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    if takes_text:  # "1.0" and "1", or "nan" and "(missing)", are different texts
+        encoder = make_pipeline(FunctionTransformer(texts_of, feature_names_out="one-to-one"), encoder)
+    model, rows = pipeline_without_encoders(tmp_path, values, encoder)
+    done = call(tmp_path, "audit", "pipeline.joblib", "--trust-pickle", "--json", "--no-report")
+    read = rows.gender.unique()
+    both = [rows.assign(gender=pd.Series([value] * len(rows)).astype(rows.gender.dtype)) for value in read]
+    unequal = model.predict(both[0]) != model.predict(both[1])
+    assert json.loads(done.stdout)["count"] == unequal.sum() > 0
+
+
+def texts_of(people):
+    return people.astype(object).map(str)
+
+
+@pytest.mark.parametrize("command", ["audit", "certify", "search"])
+def test_values_that_the_pipeline_may_have_read_in_two_ways_are_refused(command, tmp_path):
+    pipeline_without_encoders(tmp_path, (" f", " m"), OneHotEncoder(handle_unknown="ignore"))
     done = call(tmp_path, command, "pipeline.joblib", "--trust-pickle", *(["--method", "grft"] * (command == "search")))
-    refused(done, "people.csv: Pipeline: an encoder knows '", "and the model would get")
+    refused(done, "have one text", "without spaces after separators")

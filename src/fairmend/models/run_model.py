@@ -69,6 +69,7 @@ class Runner(ABC):
     labels : what the model calls its classes, in the order of its outputs; empty if it does not say
     threshold : the probability of class 1 from which it predicts it itself, if that is a setting of it
     ties_are_first : whether it itself predicts the first of two classes where their scores are equal
+    single : whether its scores are known to have single precision, whatever its rows have
     """
 
     name: str
@@ -80,6 +81,7 @@ class Runner(ABC):
     labels: tuple[str, ...] = ()
     threshold: float | None = None
     ties_are_first: bool = False
+    single: bool = False
 
     def digest(self) -> str:
         """Return a text that changes with what the model computes; refuse one that does not show it."""
@@ -123,6 +125,10 @@ class Runner(ABC):
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
 
+    def compared(self, scores: Floats) -> Floats:
+        """Return scores as they are compared with those of another run."""
+        return scores
+
     def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
         """Return the number of the class (rows,) that the model itself predicts for rows X; None if it does not say."""
         return None
@@ -147,6 +153,7 @@ class RunModel(Decides):
     threshold : the probability of class 1 from which it is predicted
     outputs : the number of scores for each row; 1 for two classes, of which the second minus the first logit counts
     columns : the number of scores for each row as the model gives them
+    single : whether it gave scores of single precision
     """
 
     kind: str
@@ -171,6 +178,7 @@ class RunModel(Decides):
         self.threshold = DEFAULT_THRESHOLD
         self.outputs = self.columns = 0
         self.closing = "none"
+        self.single = runner.single
         self._watched: tuple[FloatArray, Floats] | None = None  # rows that run with every batch, and their scores
         self._scored: ScoredRows | None = None
         self._order: Ints | None = None  # of the classes, if the spec's is another
@@ -314,6 +322,7 @@ class RunModel(Decides):
                 f"{name} fails on {len(X)} rows: {type(error).__name__}: {first_line(error)}"
             ) from error
         found = as_scores(given, len(X), name)
+        self.single |= np.asarray(given).dtype.itemsize < found.itemsize
         if not np.isfinite(found).all():
             row = int(np.argwhere(~np.isfinite(found))[0][0])
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
@@ -406,8 +415,9 @@ class RunModel(Decides):
             raise FairmendError(
                 f"{self.runner.name} gives {found.shape[1]} scores for each person, and {first.shape[1]} in another run"
             )
-        off = np.abs(first - found)
-        if (off > _SAME[self.dtype.name] * np.maximum(1.0, np.abs(first))).any():
+        first, found = self.runner.compared(first), self.runner.compared(found)
+        off, most = np.abs(first - found), _SAME["float32" if self.single else self.dtype.name]
+        if (off > most * np.maximum(1.0, np.abs(first))).any():
             why = f". It is only run ({self.why_only_run})" if self.why_only_run else ""
             raise FairmendError(
                 f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited{why}"

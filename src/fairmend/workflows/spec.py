@@ -222,7 +222,7 @@ def draft_spec_file(
         draft, match, frame = _draft_from_matrix(draft, frame, matrix, str(encoded), names, data_out, net)
         table = table if data_out is None else as_source(data_out)
     elif isinstance(net, RunModel) and scores is not None:
-        match = _match_scores(draft, frame, net.bind(draft.spec), scores, table)
+        match = _match_scores(draft, frame, net.bind(draft.spec, [frame]), scores, table)
     elif isinstance(net, Network) and (scores is not None or score_column is not None):
         given = load_scores(scores, draft.label, frame, net, table)
         assert given is not None
@@ -329,7 +329,7 @@ def draft_pipeline_spec(
         raise FairmendError(f"{source}: {error}{hint}") from error
     draft = _in_the_unit_of(net, draft)
     if scores is not None and frame is not None and net is not None and table is not None:
-        bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
+        bound = net.bind(draft.spec, [frame]) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
     model = source if model is None and hasattr(fitted, "predict") else model
@@ -441,7 +441,7 @@ def check_spec_file(
         with naming_file(table):
             inside = loaded.bring_into_range(frame, policy, first_row=FIRST_ROW)
         loaded, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net, misfit = _fitted(model, loaded, activation, outputs, trust_pickle)
+    net, misfit = _fitted(model, loaded, activation, outputs, trust_pickle, [] if frame is None else [frame])
     check = check_spec(
         loaded,
         frame,
@@ -459,18 +459,19 @@ def _fitted(
     activation: str | None = None,
     outputs: str | None = None,
     trust_pickle: bool = False,
+    frames: Sequence[pd.DataFrame] = (),
 ) -> tuple[Network | RunModel | None, str]:
     """Return the model at the threshold of the spec, or None and why it does not take people as the spec says."""
     if model is None:
         return None, ""
     if isinstance(model, str | os.PathLike) and is_pipeline(Path(model)):
-        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)
+        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle, frames)
     else:
         net = load_model(model, activation, outputs=outputs, spec=spec if spec.regression else None)
     if isinstance(net, Network):
         return network_of_spec(net, spec), ""
     try:
-        return net.bind(spec), ""
+        return net.bind(spec, frames), ""
     except FairmendError as error:
         return None, str(error)
 
@@ -640,7 +641,8 @@ def _write(
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     warnings: tuple[str, ...] = ()
-    fitted, misfit = _fitted(net, draft.spec) if isinstance(net, RunModel) else (net, "")
+    frames = [] if frame is None else [frame]
+    fitted, misfit = _fitted(net, draft.spec, frames=frames) if isinstance(net, RunModel) else (net, "")
     misfit = misfit or ("" if fitted is None else why_no_codes(fitted, draft.spec))
     if fitted is not None and not misfit and frame is not None and fitted.inputs == draft.spec.width:
         warnings = check_spec(draft.spec, frame, fitted).warnings
