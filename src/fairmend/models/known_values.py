@@ -57,7 +57,7 @@ class DataValues:
         return cls(values, types)
 
     def typed(self, feature: Feature, values: NDArray[Any]) -> Any:
-        """Return values of a categorical column in its type in the data, if that has room for them."""
+        """Return the values of the categories of a feature in the type of its column, if that has room for them."""
         import pandas as pd
 
         kind = self.types.get(feature.name)
@@ -74,7 +74,8 @@ def _different(column: pd.Series[Any]) -> NDArray[Any]:
     """Return the different values of a column, missing ones included; not all of one kind are objects."""
     values = column.tolist() if column.dtype == object else column.drop_duplicates().tolist()
     try:
-        values = list({(type(value), None if is_missing(value) else value): value for value in values}.values())
+        different = dict.fromkeys(zip(map(type, values), values, strict=True))  # 1, 1.0 and True are three
+        values = [value for _, value in different]
     except TypeError as error:  # lists and the like
         raise FairmendError(f'column "{column.name}": {error}. Its values must be texts or numbers.') from error
     return _array(values)
