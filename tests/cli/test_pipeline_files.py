@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
@@ -131,6 +132,37 @@ def test_a_pipeline_gets_the_values_that_stand_in_the_file(values, takes_text, t
     both = [rows.assign(gender=pd.Series([value] * len(rows)).astype(rows.gender.dtype)) for value in read]
     unequal = model.predict(both[0]) != model.predict(both[1])
     assert json.loads(done.stdout)["count"] == unequal.sum() > 0
+
+
+@pytest.mark.parametrize("command", ["init", "from-sklearn"])
+def test_the_draft_for_a_pipeline_that_is_run_has_what_its_steps_know(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = small_people()[["gender", "age", "good"]].assign(zone=[3, 7, 12, 7] * (len(small_people()) // 4))
+    people.loc[::5, "age"] = np.nan
+    people.to_csv("people.csv", index=False)
+    steps = [(OneHotEncoder(), ["gender", "zone"]), (SimpleImputer(strategy="constant", fill_value=33.5), ["age"])]
+    model = make_pipeline(make_column_transformer(*steps), DecisionTreeClassifier(random_state=0))
+    joblib.dump(model.fit(people.drop(columns="good"), people["good"]), "pipeline.joblib")
+    both = (
+        ("people.csv", "--model", "pipeline.joblib")
+        if command == "init"
+        else ("pipeline.joblib", "--data", "people.csv")
+    )
+    succeeded(run("spec", command, *both, "--trust-pickle", "--protected", "gender", "--label", "good"))
+    spec = Spec.load("spec.toml")
+    assert spec.feature("zone").categories == ("3", "7", "12")
+    assert spec.feature("age").missing == 33.5
+    rows = people[["gender", "age", "zone"]]
+    unequal = model.predict(rows.assign(gender="f")) != model.predict(rows.assign(gender="m"))
+    done = call(tmp_path, "audit", "pipeline.joblib", "--trust-pickle", "--json", "--no-report")
+    assert json.loads(done.stdout)["count"] == unequal.sum() > 0
+
+
+def test_a_forest_in_a_skops_file_says_how_to_save_it(folder, tmp_path):
+    people = small_people()[["age", "income"]]
+    skops_io.dump(DecisionTreeClassifier().fit(people, small_people()["good"]), tmp_path / "pipeline.skops")
+    done = run("audit", tmp_path / "pipeline.skops", "--spec", folder / "spec.toml", "--data", folder / "people.csv")
+    refused(done, "skops does not take sklearn.tree._tree.Tree", "--trust-pickle")
 
 
 def texts_of(people):
