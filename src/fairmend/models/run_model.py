@@ -11,6 +11,7 @@ logits, is that of probabilities: class 1 from p = threshold on, and of several 
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import pickle
 from abc import ABC, abstractmethod
@@ -55,6 +56,16 @@ _LOWEST = float(np.log(5e-324)) - 1  # of the probability 0
 _HIGHEST = 38.0  # of the probability 1, whose neighbour has 36.7
 
 
+class _PlainPickler(pickle.Pickler):
+    """Writes the fields of records one by one: what is between them in memory is different in each process."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how to write a value that is not written as always."""
+        if isinstance(value, np.ndarray) and value.dtype.names:  # such as the nodes of scikit-learn's trees
+            return dict, ([(name, value[name].copy()) for name in value.dtype.names],)
+        return NotImplemented
+
+
 class Runner(ABC):
     """Runs one kind of model.
 
@@ -85,11 +96,12 @@ class Runner(ABC):
 
     def digest(self) -> str:
         """Return a text that changes with what the model computes; refuse one that does not show it."""
+        content = io.BytesIO()
         try:
-            content = pickle.dumps(self)
+            _PlainPickler(content).dump(self)
         except Exception as error:
             raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content.getvalue()).hexdigest()
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
