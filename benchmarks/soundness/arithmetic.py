@@ -15,7 +15,7 @@ from benchmarks.soundness.functions import in_float64, is_curved, kinks_of, numb
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Normalise, Product, Scale, Softmax, Sum
 
-DIGITS, SURE = 60, 1e-45
+DIGITS = 60
 UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
 Exact = tuple[np.ndarray, int]  # Python integers, and e: the numbers are integers / 2^e
 
@@ -248,11 +248,15 @@ def _clip_exactly(z: Exact, low: float, high: float) -> Exact:
 
 
 def _class_to_many_digits(network: Network, point: np.ndarray) -> int:
-    with mpmath.workdps(DIGITS):
-        found = [_to_numbers(point)]
-        for node in network.nodes[1:]:
-            found.append(_compute_to_many_digits(node.operation, [found[source] for source in node.sources]))
-        return _decide(found[-1], network.threshold)
+    for digits in (DIGITS, 10 * DIGITS):  # a sigmoid far from 0 may leave a logit of 1e-100, which is no tie
+        with mpmath.workdps(digits):
+            found = [_to_numbers(point)]
+            for node in network.nodes[1:]:
+                found.append(_compute_to_many_digits(node.operation, [found[source] for source in node.sources]))
+            least = mpmath.mpf(10) ** (-3 * digits // 4)
+            if network.threshold != 0.5 or len(found[-1]) > 1 or abs(found[-1][0]) > least:
+                return _decide(found[-1], network.threshold)
+    return 1  # a tie
 
 
 def _to_numbers(values: np.ndarray) -> list[Any]:
@@ -302,7 +306,7 @@ def _decide(logits: list[Any], threshold: float) -> int:
     if threshold != 0.5:
         odds = mpmath.mpf(threshold) / (1 - mpmath.mpf(threshold))
         return int(logits[-1] - (logits[0] if len(logits) == 2 else 0) >= mpmath.log(odds))
-    return int(logits[0] >= -SURE) if len(logits) == 1 else _largest(logits)
+    return int(logits[0] >= 0) if len(logits) == 1 else _largest(logits)
 
 
 def _largest(row: list[Any]) -> int:

@@ -260,9 +260,9 @@ def test_functions_of_people_that_are_no_models():
                 assert "\n" not in str(caught.value)
 
 
-def test_what_ends_a_program_is_no_failure_of_a_function():
+def test_what_interrupts_a_program_is_no_failure_of_a_function():
     frame, spec = people_models.people(60), people_models.people_spec()
-    for error in (SystemExit(3), KeyboardInterrupt(), GeneratorExit()):
+    for error in (KeyboardInterrupt(), GeneratorExit()):
         for score in (raises(error), Later(lambda frame, calls, error=error: raises(error)(frame))):
             for command in COMMANDS:
                 if isinstance(score, Later):
