@@ -82,7 +82,7 @@ class CheckResult:
         regions = f" {self.regions:,} regions{margin}," if self.regions else ""
         regions = f" {self.boxes:,} boxes," if self.boxes else regions
         ran = "".join(f" Run in {run.program}." for run in self.runs) or " Not run." * bool(self.not_run)
-        condition = f" Condition: {printable(self.condition)}" if self.condition else ""
+        condition = f" Condition: {printable(self.condition).removesuffix('.')}." if self.condition else ""
         return f"CheckResult(VALID: {printable(self.claim)}{condition}{ran}{regions} {self.seconds:.2f} s)"
 
     def _repr_html_(self) -> str:

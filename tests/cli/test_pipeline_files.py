@@ -7,13 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.compose import make_column_transformer
+from sklearn.impute import SimpleImputer
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
 import fairmend
+from fairmend.base.text import as_text
 from fairmend.spec import Feature, Label, Spec
+from fairmend.spec.draft.steps import is_missing
 from support.cli_case import refused, run, small_people, succeeded
 
 skops_io = pytest.importorskip("skops.io")
@@ -95,24 +98,79 @@ def test_the_function_that_puts_it_back_is_public():
     assert "to_estimator" in fairmend.sklearn.__all__
 
 
-@pytest.mark.parametrize("command", ["audit", "certify", "search"])
-@pytest.mark.parametrize("texts", [{"f": "f ", "m": "m "}, {"f": " f", "m": " m"}])  # a table loses those in front
-def test_values_that_the_pipeline_would_get_as_others_are_refused(command, texts, tmp_path):
+def pipeline_without_encoders(folder, values, encoder):
+    """Write data, spec and a pipeline of which nothing shows that it knows these values of gender."""
     people = small_people()[["gender", "age", "good"]]
-    people["gender"] = people["gender"].map(texts)
-    people.to_csv(tmp_path / "people.csv", index=False)
-    encoder = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["gender"]), remainder="passthrough")
-    copies = FunctionTransformer(
-        pd.DataFrame.copy, feature_names_out="one-to-one"
-    )  # what is behind it is not looked at
-    model = make_pipeline(copies, encoder, DecisionTreeClassifier(random_state=0))
-    joblib.dump(model.fit(people[["gender", "age"]], people["good"]), tmp_path / "pipeline.joblib")
+    people["gender"] = people["gender"].map(dict(zip("fm", values, strict=True)))
+    people.to_csv(folder / "people.csv", index=False)
+    people = pd.read_csv(folder / "people.csv")
+    encoded = make_column_transformer((encoder, ["gender"]), remainder="passthrough")
+    copies = FunctionTransformer(pd.DataFrame.copy, feature_names_out="one-to-one")  # behind it nothing is looked at
+    model = make_pipeline(copies, encoded, DecisionTreeClassifier(random_state=0))
+    joblib.dump(model.fit(people[["gender", "age"]], people["good"]), folder / "pipeline.joblib")
+    texts = ["(missing)" if is_missing(value) else as_text(value) for value in people["gender"].unique()]
+    missing = {"missing": "(missing)"} if None in values else {}
     Spec(
         [
-            Feature("gender", "categorical", categories=("f", "m"), encoding="ordinal", protected=True),
+            Feature("gender", "categorical", categories=texts, encoding="ordinal", protected=True, **missing),
             Feature("age", "integer", range=(0, 120)),
         ],
         Label("good", "yes"),
-    ).save(tmp_path / "spec.toml")
+    ).save(folder / "spec.toml")
+    return model, people[["gender", "age"]]
+
+
+@pytest.mark.parametrize("values", [("f ", "m "), (1.0, 2.0), ("f", None), (True, None), ("01", "02")])
+@pytest.mark.parametrize("takes_text", [False, True])
+def test_a_pipeline_gets_the_values_that_stand_in_the_file(values, takes_text, tmp_path):
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    if takes_text:  # "1.0" and "1", or "nan" and "(missing)", are different texts
+        encoder = make_pipeline(FunctionTransformer(texts_of, feature_names_out="one-to-one"), encoder)
+    model, rows = pipeline_without_encoders(tmp_path, values, encoder)
+    done = call(tmp_path, "audit", "pipeline.joblib", "--trust-pickle", "--json", "--no-report")
+    read = rows.gender.unique()
+    both = [rows.assign(gender=pd.Series([value] * len(rows)).astype(rows.gender.dtype)) for value in read]
+    unequal = model.predict(both[0]) != model.predict(both[1])
+    assert json.loads(done.stdout)["count"] == unequal.sum() > 0
+
+
+@pytest.mark.parametrize("command", ["init", "from-sklearn"])
+def test_the_draft_for_a_pipeline_that_is_run_has_what_its_steps_know(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = small_people()[["gender", "age", "good"]].assign(zone=[3, 7, 12, 7] * (len(small_people()) // 4))
+    people.loc[::5, "age"] = np.nan
+    people.to_csv("people.csv", index=False)
+    steps = [(OneHotEncoder(), ["gender", "zone"]), (SimpleImputer(strategy="constant", fill_value=33.5), ["age"])]
+    model = make_pipeline(make_column_transformer(*steps), DecisionTreeClassifier(random_state=0))
+    joblib.dump(model.fit(people.drop(columns="good"), people["good"]), "pipeline.joblib")
+    both = (
+        ("people.csv", "--model", "pipeline.joblib")
+        if command == "init"
+        else ("pipeline.joblib", "--data", "people.csv")
+    )
+    succeeded(run("spec", command, *both, "--trust-pickle", "--protected", "gender", "--label", "good"))
+    spec = Spec.load("spec.toml")
+    assert spec.feature("zone").categories == ("3", "7", "12")
+    assert spec.feature("age").missing == 33.5
+    rows = people[["gender", "age", "zone"]]
+    unequal = model.predict(rows.assign(gender="f")) != model.predict(rows.assign(gender="m"))
+    done = call(tmp_path, "audit", "pipeline.joblib", "--trust-pickle", "--json", "--no-report")
+    assert json.loads(done.stdout)["count"] == unequal.sum() > 0
+
+
+def test_a_forest_in_a_skops_file_says_how_to_save_it(folder, tmp_path):
+    people = small_people()[["age", "income"]]
+    skops_io.dump(DecisionTreeClassifier().fit(people, small_people()["good"]), tmp_path / "pipeline.skops")
+    done = run("audit", tmp_path / "pipeline.skops", "--spec", folder / "spec.toml", "--data", folder / "people.csv")
+    refused(done, "skops does not take sklearn.tree._tree.Tree", "--trust-pickle")
+
+
+def texts_of(people):
+    return people.astype(object).map(str)
+
+
+@pytest.mark.parametrize("command", ["audit", "certify", "search"])
+def test_values_that_the_pipeline_may_have_read_in_two_ways_are_refused(command, tmp_path):
+    pipeline_without_encoders(tmp_path, (" f", " m"), OneHotEncoder(handle_unknown="ignore"))
     done = call(tmp_path, command, "pipeline.joblib", "--trust-pickle", *(["--method", "grft"] * (command == "search")))
-    refused(done, "people.csv: Pipeline: an encoder knows '", "and the model would get")
+    refused(done, "have one text", "without spaces after separators")

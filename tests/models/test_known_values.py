@@ -192,3 +192,12 @@ def test_an_onnx_file_that_would_get_codes_for_the_numbers_that_it_knows_is_refu
             [Feature("sex", "integer", range=pair, protected=True), *spec_of(pair).features[1:]], spec_of(pair).label
         )
         assert fairmend.audit(path, numbers, X.assign(y=y)).count > 100
+
+
+def test_truth_values_in_a_category_of_pandas_are_known_as_numbers():
+    X, y = data_of((True, False))
+    X = X.astype({"sex": "category"})
+    model = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5, categorical_features="from_dtype").fit(X, y)
+    swapped = X.assign(sex=(~X.sex.astype(bool)).astype(X.sex.dtype))
+    unequal = (model.predict(X) != model.predict(swapped)).sum()
+    assert fairmend.audit(model, spec_of((True, False)), X.assign(y=y)).count == unequal > 0

@@ -471,3 +471,13 @@ def test_maps_are_read_in_the_order_of_the_labels(labels, with_label, tmp_path):
 
 def score(X):
     return 1 / (1 + np.exp(-X @ [1.0, 2.0]))
+
+
+def test_what_is_between_the_fields_of_records_does_not_change_a_model():
+    kind, found = np.dtype([("left", np.int8), ("share", np.float64)], align=True), []  # like a tree of scikit-learn
+    for between in (b"\0", b"\1"):
+        records = np.frombuffer(bytearray(b"\1" + 7 * between + 8 * b"\2"), kind)
+        model = RidgeClassifier().fit([[0.0], [1.0]], [0, 1])
+        model.records = records
+        found.append(fairmend.load_model(model).digest())
+    assert found[0] == found[1]

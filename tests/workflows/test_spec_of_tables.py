@@ -85,7 +85,7 @@ def test_a_pipeline_with_its_model_is_the_model_of_the_next_commands(tmp_path):
     steps = ColumnTransformer([("age", StandardScaler(), ["age"]), ("sex", OneHotEncoder(), ["sex"])])
     model = make_pipeline(steps, MLPClassifier((4,), max_iter=20, solver="lbfgs", random_state=0))
     joblib.dump(model.fit(frame[["age", "sex"]], frame["y"]), file)
-    with refused(str(file), f"fairmend spec from-sklearn {file} --data {data}"):
+    with refused(str(file), f"fairmend spec from-sklearn {file} --trust-pickle --data {data} --protected sex"):
         draft_spec_file(data, ["sex"], tmp_path / "spec.toml", model=file)
     options = {"data": data, "label": "y", "positive": "yes", "trust_pickle": True}
     made = draft_pipeline_spec(file, ["sex"], tmp_path / "spec.toml", **options)

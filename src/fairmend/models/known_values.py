@@ -8,6 +8,7 @@ and the type that they have in the data.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ Known = Mapping[str, Sequence[NDArray[Any]]]
 """For each column by name the categories of every encoder that reads it."""
 
 _INNER = ("best_estimator_", "estimator_", "estimator", "_preprocessor")  # the last one in a HistGradientBoosting
+_TRUTH = ("False", "True")
 _LISTED = ("calibrated_classifiers_", "estimators_")
 
 
@@ -55,7 +57,7 @@ class DataValues:
         return cls(values, types)
 
     def typed(self, feature: Feature, values: NDArray[Any]) -> Any:
-        """Return values of a categorical column in its type in the data, if that has room for them."""
+        """Return the values of the categories of a feature in the type of its column, if that has room for them."""
         import pandas as pd
 
         kind = self.types.get(feature.name)
@@ -65,19 +67,29 @@ class DataValues:
             typed = pd.Series(values).astype(kind)
         except (TypeError, ValueError):
             return values
-        return values if typed.isna().any() else typed.array
+        return typed.array if np.array_equal(typed.isna(), pd.isna(values)) else values
 
 
 def _different(column: pd.Series[Any]) -> NDArray[Any]:
     """Return the different values of a column, missing ones included; not all of one kind are objects."""
     values = column.tolist() if column.dtype == object else column.drop_duplicates().tolist()
     try:
-        values = list({(type(value), None if is_missing(value) else value): value for value in values}.values())
+        different = dict.fromkeys(zip(map(type, values), values, strict=True))  # 1, 1.0 and True are three
+        values = [value for _, value in different]
     except TypeError as error:  # lists and the like
         raise FairmendError(f'column "{column.name}": {error}. Its values must be texts or numbers.') from error
+    return _array(values)
+
+
+def _array(values: Sequence[Any]) -> NDArray[Any]:
+    """Return values as numbers or truth values, if all of them are; else as objects."""
     kinds = {type(value) for value in values}
     if kinds and (kinds <= {int, float} or kinds == {bool}):
         return np.array(values)
+    return _objects(values)
+
+
+def _objects(values: Sequence[Any]) -> NDArray[Any]:
     found = np.empty(len(values), dtype=object)
     found[:] = values
     return found
@@ -142,9 +154,11 @@ def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
             if text in values and not is_missing(value) and values[text] != value:
                 raise FairmendError(
                     f'"{feature.name}" has the values {values[text]!r} and {value!r}, which have one text. Make them '
-                    "one value in the data, and fit the model again."
+                    "one value in the data (in a .csv file, without spaces after separators), and fit the model again."
                 )
             values[text] = value
+    if set(names) <= set(_TRUTH) and set(values) <= {"0", "1"}:  # what scikit-learn makes of a category of pandas
+        values = {_TRUTH[int(text)]: value for text, value in values.items()}
     if values and not set(names) & set(values):
         raise FairmendError(
             f'the pipeline knows none of the categories of "{feature.name}" in the spec; it was fitted on '
@@ -153,11 +167,10 @@ def as_fitted(feature: Feature, known: Known) -> NDArray[Any]:
     if not values:
         return _as_a_table_reads(feature)
     numbers = all(each.dtype.kind in "iuf" for each in known[feature.name])
+    values.setdefault(MISSING, math.nan)
     made = [values[name] if name in values else _number(name) if numbers else name for name in names]
-    kept = all(each.dtype.kind in "biuf" for each in known[feature.name]) and not any(isinstance(v, str) for v in made)
-    found = np.empty(len(names), dtype=object)
-    found[:] = made
-    return np.array(made) if kept else found
+    kept = all(each.dtype.kind in "biuf" for each in known[feature.name])
+    return _array(made) if kept else _objects(made)
 
 
 def _number(text: str) -> float | str:
@@ -171,15 +184,23 @@ def _number(text: str) -> float | str:
 def _as_a_table_reads(feature: Feature) -> NDArray[Any]:
     """Return categories as pandas reads them from a table in text: whole numbers, numbers, truth values, or text."""
     names = feature.categories or ()
-    if has_whole_categories(feature):
-        return np.array(names, dtype=object).astype(np.int64)
-    if set(names) <= {"True", "False"}:
-        return np.array([name == "True" for name in names])
-    numbers = [_number(name) for name in names]
-    plain = all(isinstance(each, float) and as_text(each) == name for each, name in zip(numbers, names, strict=True))
-    return np.array(numbers) if plain else np.array(names, dtype=object)
+    present = [name for name in names if name != MISSING]
+    numbers = [_number(name) for name in present]
+    read: list[Any] = present
+    if _are_whole(present):
+        read = [int(name) for name in present]
+    elif set(present) <= set(_TRUTH):
+        read = [name == "True" for name in present]
+    elif all(isinstance(each, float) and as_text(each) == name for each, name in zip(numbers, present, strict=True)):
+        read = numbers
+    values = dict(zip(present, read, strict=True))
+    return _array([values.get(name, math.nan) for name in names])
 
 
 def has_whole_categories(feature: Feature) -> bool:
     """Return whether the categories of a feature are all whole numbers."""
-    return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in feature.categories or "-")
+    return _are_whole(feature.categories or ())
+
+
+def _are_whole(names: Sequence[str]) -> bool:
+    return all(re.fullmatch(r"-?(0|[1-9]\d{0,17})", each) for each in names or "-")

@@ -145,6 +145,7 @@ def _load(
         runner = _runner(source, output, takes)
     except FairmendError as error:
         raise FairmendError(f"{why}; it cannot be run either: {error}" if why else str(error)) from error
+    why = why.partition("; give the path of a file")[0]  # what to give instead is for those whom this does not help
     model = RunModel(runner, why or "a Python function has no graph", outputs, inside)
     _logger.info("%r: %s", model, model.why_only_run)
     return model

@@ -73,6 +73,6 @@ def people_of(spec: Spec, X: FloatArray, known: Known, data: DataValues) -> pd.D
     frame = spec.decode(X)
     for feature in spec.features:
         if feature.categories:
-            values = as_fitted(feature, known)[spec.values_of(feature, X).astype(np.int64)]
-            frame[feature.name] = data.typed(feature, values)
+            values = data.typed(feature, as_fitted(feature, known))
+            frame[feature.name] = values[spec.values_of(feature, X).astype(np.int64)]
     return frame

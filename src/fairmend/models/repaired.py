@@ -46,6 +46,8 @@ class _ClassRunner(Runner):
         self.runtime = base.runtime if isinstance(base, RunModel) else "fairmend"
         self.kind = "number" if canonical.spec.regression else "logit"
         self.dtype = base.dtype
+        self._of_probabilities = isinstance(base, RunModel) and base.kind == "probability"
+        self.single = isinstance(base, RunModel) and base.single
         (port,) = self.ports(canonical.spec)
         self._entry = canonical.entry([port])
         self._members = [] if average is None else average.entries([port])
@@ -53,6 +55,10 @@ class _ClassRunner(Runner):
     def ports(self, spec: Spec) -> tuple[Port, ...]:
         """Return the columns of the spec."""
         return (spec_port(spec, self.dtype.name),)
+
+    def compared(self, scores: Floats) -> Floats:
+        """Return the probabilities if the original gives these: rounding errors of small ones are large in logits."""
+        return scores_of(scores, "probability") if self._of_probabilities else scores
 
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return logits, or the number to predict."""

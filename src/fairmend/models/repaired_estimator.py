@@ -184,7 +184,7 @@ class _People:
     def _decoded(self, feature: Feature, values: Floats) -> Any:
         """Return values as the user's data has them."""
         if feature.categories:
-            return self.data.typed(feature, as_fitted(feature, self.known)[values.astype(np.int64)])
+            return self.data.typed(feature, as_fitted(feature, self.known))[values.astype(np.int64)]
         return np.rint(values).astype(np.int64) if feature.kind == "integer" else values
 
 

@@ -11,6 +11,7 @@ logits, is that of probabilities: class 1 from p = threshold on, and of several 
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import pickle
 from abc import ABC, abstractmethod
@@ -55,6 +56,16 @@ _LOWEST = float(np.log(5e-324)) - 1  # of the probability 0
 _HIGHEST = 38.0  # of the probability 1, whose neighbour has 36.7
 
 
+class _PlainPickler(pickle.Pickler):
+    """Writes the fields of records one by one: what is between them in memory is different in each process."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """Return how to write a value that is not written as always."""
+        if isinstance(value, np.ndarray) and value.dtype.names:  # such as the nodes of scikit-learn's trees
+            return dict, ([(name, value[name].copy()) for name in value.dtype.names],)
+        return NotImplemented
+
+
 class Runner(ABC):
     """Runs one kind of model.
 
@@ -69,6 +80,7 @@ class Runner(ABC):
     labels : what the model calls its classes, in the order of its outputs; empty if it does not say
     threshold : the probability of class 1 from which it predicts it itself, if that is a setting of it
     ties_are_first : whether it itself predicts the first of two classes where their scores are equal
+    single : whether its scores are known to have single precision, whatever its rows have
     """
 
     name: str
@@ -80,14 +92,16 @@ class Runner(ABC):
     labels: tuple[str, ...] = ()
     threshold: float | None = None
     ties_are_first: bool = False
+    single: bool = False
 
     def digest(self) -> str:
         """Return a text that changes with what the model computes; refuse one that does not show it."""
+        content = io.BytesIO()
         try:
-            content = pickle.dumps(self)
+            _PlainPickler(content).dump(self)
         except Exception as error:
             raise FairmendError(f"{self.name} cannot be pickled, so finished parts cannot be kept") from error
-        return hashlib.sha256(content).hexdigest()
+        return hashlib.sha256(content.getvalue()).hexdigest()
 
     @property
     def named_columns(self) -> tuple[InputSignature, ...]:
@@ -123,6 +137,10 @@ class Runner(ABC):
     def run(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> npt.NDArray[Any]:
         """Return what the model gives for rows X (rows, width): (rows,) or (rows, outputs)."""
 
+    def compared(self, scores: Floats) -> Floats:
+        """Return scores as they are compared with those of another run."""
+        return scores
+
     def predictions(self, spec: Spec, ports: Sequence[Port], X: FloatArray) -> Ints | None:
         """Return the number of the class (rows,) that the model itself predicts for rows X; None if it does not say."""
         return None
@@ -147,6 +165,7 @@ class RunModel(Decides):
     threshold : the probability of class 1 from which it is predicted
     outputs : the number of scores for each row; 1 for two classes, of which the second minus the first logit counts
     columns : the number of scores for each row as the model gives them
+    single : whether it gave scores of single precision
     """
 
     kind: str
@@ -171,6 +190,7 @@ class RunModel(Decides):
         self.threshold = DEFAULT_THRESHOLD
         self.outputs = self.columns = 0
         self.closing = "none"
+        self.single = runner.single
         self._watched: tuple[FloatArray, Floats] | None = None  # rows that run with every batch, and their scores
         self._scored: ScoredRows | None = None
         self._order: Ints | None = None  # of the classes, if the spec's is another
@@ -314,6 +334,7 @@ class RunModel(Decides):
                 f"{name} fails on {len(X)} rows: {type(error).__name__}: {first_line(error)}"
             ) from error
         found = as_scores(given, len(X), name)
+        self.single |= np.asarray(given).dtype.itemsize < found.itemsize
         if not np.isfinite(found).all():
             row = int(np.argwhere(~np.isfinite(found))[0][0])
             values = self._bound.decode(X[row : row + 1]).iloc[0].to_dict()
@@ -406,8 +427,9 @@ class RunModel(Decides):
             raise FairmendError(
                 f"{self.runner.name} gives {found.shape[1]} scores for each person, and {first.shape[1]} in another run"
             )
-        off = np.abs(first - found)
-        if (off > _SAME[self.dtype.name] * np.maximum(1.0, np.abs(first))).any():
+        first, found = self.runner.compared(first), self.runner.compared(found)
+        off, most = np.abs(first - found), _SAME["float32" if self.single else self.dtype.name]
+        if (off > most * np.maximum(1.0, np.abs(first))).any():
             why = f". It is only run ({self.why_only_run})" if self.why_only_run else ""
             raise FairmendError(
                 f"{what} scores that differ by up to {off.max():.3g}; such scores cannot be audited{why}"

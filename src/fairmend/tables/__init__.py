@@ -9,6 +9,7 @@ from fairmend.tables.stream import (
     TableSlice,
     TableStream,
     describe_broken,
+    first_rows,
     read_table,
     stream_table,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "csv_text",
     "describe_broken",
     "find_files",
+    "first_rows",
     "local_files",
     "read_table",
     "stream_table",

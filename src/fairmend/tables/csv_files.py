@@ -118,12 +118,17 @@ def csv_pieces(
     columns: Sequence[str] | None = None,
     part: CsvRange | None = None,
     report: Report | None = None,
+    *,
+    spaces: bool = False,
 ) -> Iterator[pd.DataFrame]:
-    """Yield data frames of at most `piece` rows of a file, or of a range; the columns `texts` are read as text."""
+    """Yield data frames of at most `piece` rows of a file, or of a range; the columns `texts` are read as text.
+
+    With `spaces`, those after a separator are part of the value.
+    """
     if file.is_excel:
         yield from excel_pieces(file, piece, texts, columns)
         return
-    options = _CSV if part is None or part.padded else _UNPADDED
+    options = _UNPADDED if spaces or (part is not None and not part.padded) else _CSV
     options = {**options, "chunksize": piece, "dtype": dict.fromkeys(texts, str)}
     wanted = None if columns is None else list(columns)
     with (

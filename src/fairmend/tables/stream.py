@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 
 import numpy as np
 import pandas as pd
@@ -321,6 +321,24 @@ def _state(place: str) -> str:
     except OSError as error:
         raise FairmendError(f"{place}: cannot read the data: {error.strerror}") from error
     return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def first_rows(source: str | os.PathLike[str] | DataURL | TableSource) -> list[pd.DataFrame]:
+    """Return the first rows of a table as they are in its first file; of a CSV file, also with all spaces.
+
+    Whoever trained a model on a CSV file may have read " Male" with its space, or without it.
+    """
+    file = find_files(source)[0]
+    if not file.is_parsed:
+        return list(islice(parquet_pieces(file, PIECE), 1))
+    found = []
+    for spaces in (False, True):
+        try:
+            frame = next(csv_pieces(file, PIECE, spaces=spaces))
+        except (FairmendError, StopIteration):  # the command itself says what is wrong with the file
+            continue
+        found.append(frame.rename(columns=str.strip))
+    return found
 
 
 def read_table(

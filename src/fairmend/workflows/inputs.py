@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, TypeAlias
 from fairmend.base.errors import FairmendError
 from fairmend.base.paths import DataSource, DataURL, TableSource, data_source, require_inside
 from fairmend.models import RunModel, load_model, require_network
-from fairmend.models.load import require_order_of_classes
+from fairmend.models.load import load_with_data, require_order_of_classes
 from fairmend.network import DEFAULT_THRESHOLD, Model, Network
 from fairmend.prove.fit import network_of_spec, require_fit
 from fairmend.spec import Spec
 from fairmend.spec.label import load_about
-from fairmend.tables import BrokenFile, local_files, read_table
+from fairmend.tables import BrokenFile, first_rows, local_files, read_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairmend.evaluate.document import Origin
     from fairmend.evaluate.people import People
     from fairmend.spec.out_of_range import OutOfRange
@@ -118,7 +120,8 @@ class Inputs:
         """
         spec, options = load_spec(self.spec, self.options.threshold), self.options
         if is_pipeline(self.model):
-            net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle)
+            frames = () if self.data is None else first_rows(self.data)
+            net = read_pipeline_model(self.model, spec, options.outputs, options.trust_pickle, frames)
         else:
             numbers = spec if spec.regression else None  # a network with rescaled scores is then only run
             net = load_model(self.model, options.activation, outputs=options.outputs, spec=numbers)
@@ -205,14 +208,18 @@ def is_pipeline(model: Path) -> bool:
 
 
 def read_pipeline_model(
-    file: Path, spec: Spec, outputs: str | None = None, trust_pickle: bool = False
+    file: Path,
+    spec: Spec,
+    outputs: str | None = None,
+    trust_pickle: bool = False,
+    frames: Sequence[pd.DataFrame] = (),
 ) -> Network | RunModel:
-    """Return the model in a file of scikit-learn for rows of a spec."""
+    """Return the model in a file of scikit-learn for rows of a spec; it gets values as they are in data frames."""
     from fairmend.spec.draft.from_sklearn import read_pipeline
 
     fitted, _ = read_pipeline(file, trust_pickle)
     try:
-        return load_model(fitted, outputs=outputs, spec=spec)
+        return load_with_data(fitted, outputs=outputs, spec=spec, frames=frames)
     except FairmendError as error:
         raise FairmendError(f"{file}: {error}") from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fairmend.models import RunModel
+from fairmend.models.people_runner import PeopleRunner
 from fairmend.models.ports import spelled_alike
 from fairmend.network import Input, Network
 
@@ -15,8 +16,8 @@ from fairmend.network import Input, Network
 class ReadColumns:
     """The columns of the data that a model reads, in its order; none if it does not name columns of the data.
 
-    `categorical` ones it reads as text, and `integer` ones as whole numbers. `inputs` is the number of columns that it
-    reads, None if it does not say.
+    `categorical` ones it reads as text, or encoders in it know their values; `integer` ones are whole numbers. `inputs`
+    is the number of columns that it reads, None if it does not say.
     """
 
     order: tuple[str, ...]
@@ -34,7 +35,8 @@ def columns_of_model(model: RunModel, frame: pd.DataFrame) -> ReadColumns:
     names = spelled_alike([each.name for each in named], [str(name) for name in frame.columns])
     if not names:
         return ReadColumns((), (), (), model.runner.width)
-    text = [name for name, each in zip(names, named, strict=True) if each.type == "string"]
+    encoded = model.runner.fitted if isinstance(model.runner, PeopleRunner) else {}
+    text = [n for n, each in zip(names, named, strict=True) if each.type == "string" or each.name in encoded]
     whole = [name for name, each in zip(names, named, strict=True) if each.type in ("int64", "int32")]
     numbers = [name for name in whole if pd.api.types.is_numeric_dtype(frame[name].dtype)]
     return ReadColumns(tuple(names), tuple(text), tuple(numbers), len(names))

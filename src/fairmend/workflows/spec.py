@@ -65,7 +65,7 @@ from fairmend.workflows.inputs import (
     read_pipeline_model,
     silent,
 )
-from fairmend.workflows.model_columns import columns_of_model, columns_of_network
+from fairmend.workflows.model_columns import ReadColumns, columns_of_model, columns_of_network
 
 Warn = Callable[[str], None]
 
@@ -153,7 +153,7 @@ def draft_spec_file(
 ) -> DraftedSpec:
     """Draft a spec from a data file, as `fairmend spec init` does, and write it to `out`.
 
-    `model` is a file, or a model in memory; a pipeline only if a spec cannot describe its encoding. `scores` or
+    `model` is a file, or a model in memory; a pipeline only if it is run as a whole. `scores` or
     `encoded` are files with what the model gave or read; with them the encoding is searched and verified. A model may
     name the columns that it reads: then they are the features. With `encoded`, `data_out` is a file for the data and
     those columns of the matrix that a spec cannot describe, which are then read as they are. `warn` is called with
@@ -206,6 +206,7 @@ def draft_spec_file(
             delta=delta,
             on=on,
             outputs=net.outputs if isinstance(net, Network) else None,
+            filled=_filled(source, protected, frame) if named and isinstance(net, RunModel) else None,
         )
     except FairmendError as error:
         raise FairmendError(f"{table}: {error}") from error
@@ -222,7 +223,7 @@ def draft_spec_file(
         draft, match, frame = _draft_from_matrix(draft, frame, matrix, str(encoded), names, data_out, net)
         table = table if data_out is None else as_source(data_out)
     elif isinstance(net, RunModel) and scores is not None:
-        match = _match_scores(draft, frame, net.bind(draft.spec), scores, table)
+        match = _match_scores(draft, frame, net.bind(draft.spec, [frame]), scores, table)
     elif isinstance(net, Network) and (scores is not None or score_column is not None):
         given = load_scores(scores, draft.label, frame, net, table)
         assert given is not None
@@ -250,16 +251,31 @@ def _pipeline_run_as_a_whole(
     """Return the pipeline in a file, which reads the values of the data; refuse one whose encoding a spec describes."""
     if trust_pickle or file.suffix.lower() == ".skops":
         fitted, _ = read_pipeline(file, trust_pickle)
+        if hasattr(fitted, "predict"):
+            model = load_model(fitted)
+            if isinstance(model, RunModel) and model.inside is None:
+                return fitted
         try:
             draft_from_sklearn(fitted, list(protected), None, frame)
         except FairmendError as error:
             if "cannot express" not in str(error):
                 raise FairmendError(f"{file}: {error}") from error
             return fitted
+    trusted = "" if file.suffix.lower() == ".skops" else " --trust-pickle"
     raise FairmendError(
-        f"{file}: a pipeline of scikit-learn says how it encodes people, so that nothing needs to be "
-        f"guessed: run fairmend spec from-sklearn {shlex.quote(str(file))} --data {shlex.quote(str(table))}"
+        f"{file}: a pipeline of scikit-learn says how it encodes people, so that nothing needs to be guessed: "
+        f"run fairmend spec from-sklearn {shlex.quote(str(file))}{trusted} --data {shlex.quote(str(table))} "
+        f"--protected {shlex.quote(','.join(protected))}"
     )
+
+
+def _filled(fitted: Any, protected: Sequence[str], frame: pd.DataFrame) -> dict[str, float]:
+    """Return what a pipeline fills in for missing numbers, if its steps are known."""
+    try:
+        features = draft_from_sklearn(fitted, list(protected), None, frame).spec.features
+    except FairmendError:
+        return {}
+    return {each.name: float(each.missing) for each in features if each.missing is not None and not each.categories}
 
 
 def draft_pipeline_spec(
@@ -298,18 +314,28 @@ def draft_pipeline_spec(
     fitted, warnings = read_pipeline(source, trust_pickle)
     _tell(warn, warnings)
     net = None if model is None else load_model(model, activation, outputs=outputs)
-    order: tuple[str, ...] = ()
+    read = ReadColumns((), (), (), None)
     if net is None and data_out is None and hasattr(fitted, "predict"):
-        net, order = _run_as_a_whole(fitted, source, frame, outputs)
+        net, read = _run_as_a_whole(fitted, source, frame, outputs)
     match: ScoreMatch | MatrixMatch | None = None
     try:
         known = getattr(fitted, "classes_", None)
         width = net.outputs if isinstance(net, Network) else None
         found = label_from_options(label, positive, frame, on, outputs=width, classes=known)
         claim, review = guess_claim(found, frame, delta, on)
-        if frame is not None and order:
+        if frame is not None and read.order:
             raw = draft_from_data(
-                frame, protected, label, positive, order=order, inputs=len(order), scales={}, delta=delta, on=on
+                frame,
+                protected,
+                label,
+                positive,
+                order=read.order,
+                categorical=read.categorical,
+                inputs=len(read.order),
+                scales={},
+                delta=delta,
+                on=on,
+                filled=_filled(fitted, protected, frame),
             )
             draft, review = replace(raw, label=found), ()
         elif frame is None or data_out is None:
@@ -329,7 +355,7 @@ def draft_pipeline_spec(
         raise FairmendError(f"{source}: {error}{hint}") from error
     draft = _in_the_unit_of(net, draft)
     if scores is not None and frame is not None and net is not None and table is not None:
-        bound = net.bind(draft.spec) if isinstance(net, RunModel) else net
+        bound = net.bind(draft.spec, [frame]) if isinstance(net, RunModel) else net
         match = _match_scores(draft, frame, bound, scores, table)
     title = f"Derived from {source.name} by fairmend spec from-sklearn"
     model = source if model is None and hasattr(fitted, "predict") else model
@@ -338,17 +364,17 @@ def draft_pipeline_spec(
 
 def _run_as_a_whole(
     fitted: Any, source: Path, frame: pd.DataFrame | None, outputs: str | None
-) -> tuple[RunModel | None, tuple[str, ...]]:
+) -> tuple[RunModel | None, ReadColumns]:
     """Return a pipeline that is only run, and the columns of the data that it reads; None for one that is read."""
-    model = load_model(fitted, outputs=outputs)
+    model, nothing = load_model(fitted, outputs=outputs), ReadColumns((), (), (), None)
     if isinstance(model, Network) or model.inside is not None:
-        return None, ()
+        return None, nothing
     if frame is None:
         raise FairmendError(
             f"{source}: the pipeline is run as a whole, and reads the values of your data. Pass these (--data)."
         )
-    order = columns_of_model(model, frame).order
-    return (model, order) if order else (None, ())
+    read = columns_of_model(model, frame)
+    return (model, read) if read.order else (None, nothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,7 +467,7 @@ def check_spec_file(
         with naming_file(table):
             inside = loaded.bring_into_range(frame, policy, first_row=FIRST_ROW)
         loaded, frame, rows, done = inside.spec, inside.frame, rows[inside.kept], inside.done
-    net, misfit = _fitted(model, loaded, activation, outputs, trust_pickle)
+    net, misfit = _fitted(model, loaded, activation, outputs, trust_pickle, [] if frame is None else [frame])
     check = check_spec(
         loaded,
         frame,
@@ -459,18 +485,19 @@ def _fitted(
     activation: str | None = None,
     outputs: str | None = None,
     trust_pickle: bool = False,
+    frames: Sequence[pd.DataFrame] = (),
 ) -> tuple[Network | RunModel | None, str]:
     """Return the model at the threshold of the spec, or None and why it does not take people as the spec says."""
     if model is None:
         return None, ""
     if isinstance(model, str | os.PathLike) and is_pipeline(Path(model)):
-        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle)
+        net = read_pipeline_model(Path(model), spec, outputs, trust_pickle, frames)
     else:
         net = load_model(model, activation, outputs=outputs, spec=spec if spec.regression else None)
     if isinstance(net, Network):
         return network_of_spec(net, spec), ""
     try:
-        return net.bind(spec), ""
+        return net.bind(spec, frames), ""
     except FairmendError as error:
         return None, str(error)
 
@@ -640,7 +667,8 @@ def _write(
         except FairmendError as error:
             raise FairmendError(f"{data}: {error}") from error
     warnings: tuple[str, ...] = ()
-    fitted, misfit = _fitted(net, draft.spec) if isinstance(net, RunModel) else (net, "")
+    frames = [] if frame is None else [frame]
+    fitted, misfit = _fitted(net, draft.spec, frames=frames) if isinstance(net, RunModel) else (net, "")
     misfit = misfit or ("" if fitted is None else why_no_codes(fitted, draft.spec))
     if fitted is not None and not misfit and frame is not None and fitted.inputs == draft.spec.width:
         warnings = check_spec(draft.spec, frame, fitted).warnings

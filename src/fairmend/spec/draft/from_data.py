@@ -62,6 +62,7 @@ def draft_from_data(
     delta: float | None = None,
     on: str | None = None,
     outputs: int | None = None,
+    filled: Mapping[str, float] | None = None,
 ) -> Draft:
     """Return a draft of a spec that encodes this data.
 
@@ -71,8 +72,8 @@ def draft_from_data(
     and others are then not scaled. ``categorical`` and ``integer`` name columns of these kinds. ``order`` names the
     columns that the model reads, in its order; the others are left out. ``score`` names a column with the model's own
     scores. Columns that look like ids are left out, unless ``leave_out`` is False or ``order`` names them. ``outputs``
-    is the number of outputs of the model. ``delta`` and ``on`` make the claim one about scores; `guess_claim` has their
-    defaults.
+    is the number of outputs of the model, and ``filled`` has what it fills in for missing numbers by name. ``delta``
+    and ``on`` make the claim one about scores; `guess_claim` has their defaults.
     """
     if scale not in _SCALES:
         raise FairmendError(f"scale must be one of {', '.join(_SCALES)}, got {scale!r}")
@@ -137,13 +138,25 @@ def draft_from_data(
             left_out.append((name, reason))
         else:
             own = scale if scales is None else scales.get(name, "none")
-            features.append(guess_feature(name, column, name in wanted, own, kinds.get(name)))
+            guessed = guess_feature(name, column, name in wanted, own, kinds.get(name))
+            features.append(_with_filled(guessed, (filled or {}).get(name)))
     drafted = Draft(tuple(features), found, label_notes, tuple(left_out), claim=claim)
     draft = guess_encodings(drafted, inputs)
     draft = replace(draft, review=(*claim_review, *draft.review))
     if scales is not None or all(drafted.feature.categories for drafted in draft.features):
         return draft
     return replace(draft, review=(*draft.review, _SCALES[scale]))
+
+
+def _with_filled(guessed: DraftFeature, value: float | None) -> DraftFeature:
+    """Return a feature whose missing numbers become what the model fills in, if that is known."""
+    feature = guessed.feature
+    if value is None or feature.missing is None or feature.range is None:
+        return guessed
+    kind = feature.kind if value.is_integer() else "continuous"
+    ends = min(value, feature.range[0]), max(value, feature.range[1])
+    note = f"missing: the model's pipeline fills in {value:.10g}"
+    return DraftFeature(replace(feature, kind=kind, range=ends, missing=value), (*guessed.notes, note))
 
 
 def _groups(data: pd.DataFrame, names: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -281,6 +281,11 @@ def _read_skops(path: Path) -> Any:
         # skops itself trusts the types of scikit-learn, NumPy and SciPy, and plain Python types.
         asked = set(io.get_untrusted_types(file=path))
         unknown = sorted(asked - _TRUSTED)
+        if unknown and all(name.startswith("sklearn.") for name in unknown):
+            raise FairmendError(
+                f"{path}: skops does not take {', '.join(unknown)} from a file that may be forged. If you created it "
+                "yourself, save the pipeline with joblib, and pass --trust-pickle; or export it to ONNX."
+            )
         if unknown:
             raise FairmendError(
                 f"{path}: contains {', '.join(unknown)}, which is not part of scikit-learn or NumPy and is not loaded. "

@@ -384,8 +384,9 @@ def _choices(draft: Draft) -> list[_Encodings]:
 
 
 def _numbers_with_gaps(draft: Draft) -> list[str]:
-    features = [drafted.feature for drafted in draft.features]
-    return [feature.name for feature in features if feature.missing is not None and not feature.categories]
+    """Return the numbers of which missing values are filled in with a guess."""
+    guessed = [drafted.feature for drafted in draft.features if drafted.review]
+    return [feature.name for feature in guessed if feature.missing is not None and not feature.categories]
 
 
 def _several(choice: _Encodings, others: list[_Encodings], filled: list[str], inputs: int) -> str:
