@@ -314,7 +314,7 @@ def _by_keras(model: Path, network: Network, X: np.ndarray) -> Any:
     os.environ.setdefault("KERAS_BACKEND", "torch")
     import keras
 
-    return keras.models.load_model(model, compile=False)(X).detach().numpy()
+    return keras.models.load_model(model, compile=False)(X).detach().cpu().numpy()
 
 
 def _by_numpy(model: Path, network: Network, X: np.ndarray) -> Any:

@@ -227,6 +227,15 @@ def random_inputs(
     return X
 
 
+def rounded_by(feature: Feature, x: Any, own: Any, by: Any) -> Any:
+    """Return by how much the number in the data may be off from ``own``, that of x, and what is ``by`` away from it."""
+    offset, factor = scale_of(feature)
+    lowest, highest = feature.range if feature.range is not None else (0, len(feature.categories) - 1)
+    sizes = np.abs(own) + abs(offset) + np.minimum(by, highest - lowest)
+    error = 0.5 * np.spacing(np.abs(x)).astype(np.float64) * factor + 2.0**-49 * sizes
+    return error if feature.kind == "continuous" else np.floor(error + 0.5)
+
+
 def scale_of(feature: Feature) -> tuple[float, float]:
     """Return offset and factor: the encoding of v is (v - offset) / factor."""
     scale = feature.scale

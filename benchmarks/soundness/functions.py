@@ -72,12 +72,16 @@ SLOPES: dict[str, Callable[[Any, Any], Any]] = {
 }  # of functions whose slope has no bound: the largest over an interval, above 0 where it must be
 
 
+POSITIVE = ("log", "sqrt", "rsqrt", "reciprocal")  # steeper without bound towards 0
+
+
 def steepest(activation: Activation, low: np.ndarray, high: np.ndarray) -> np.ndarray | float:
     """Return a bound of the slopes of the function between two values, for all units or for each."""
     name, numbers = activation.name, numbers_of(activation)
     if name in SLOPES:
         with np.errstate(all="ignore"):
-            return np.asarray(SLOPES[name](low, high)) * (1 + 1e-12)
+            slopes = np.asarray(SLOPES[name](low, high)) * (1 + 1e-12)
+            return np.where(low > 0, slopes, np.inf) if name in POSITIVE else slopes
     if name in ("leaky_relu", "prelu", "elu"):
         return np.asarray(np.maximum(1, np.abs(numbers[0])))
     if name == "hardsigmoid":

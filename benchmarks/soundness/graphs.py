@@ -94,8 +94,10 @@ def _code(rng: np.random.Generator, name: str, *, protected: bool) -> Feature:
 
 def _links(rng: np.random.Generator, features: list[Feature]) -> list[dict[str, Any]]:
     """Return a link from some values of a protected feature to one that is neither protected nor tolerant."""
-    causes = [each for each in features if each.protected and each.kind != "continuous"]
-    effects = [each for each in features if not each.varies and not each.tolerance and each.kind != "continuous"]
+    whole = [each for each in features if each.kind != "continuous"]
+    causes = [each for each in whole if each.protected and each.tells_apart]
+    effects = [each for each in whole if not each.varies and not each.tolerance]
+    effects = [each for each in effects if each.tells_apart or not each.categories]
     if not causes or not effects:
         return []
     cause, effect = causes[rng.integers(len(causes))], effects[rng.integers(len(effects))]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.soundness.cases import scale_of
+from benchmarks.soundness.cases import rounded_by, scale_of
 from fairmend import Feature, Spec
 
 Option = tuple[int, np.ndarray]  # a value, or the place of a category, and the numbers in the columns of the feature
@@ -68,6 +68,8 @@ def _reach(feature: Feature, own: Option, dtype: Any) -> list[Option]:
     reach = highest - lowest if feature.protected else int(feature.tolerance)
     if reach < 1:
         return [own]
+    if not feature.one_hot:
+        reach += int(rounded_by(feature, own[1][0].astype(dtype), own[0], reach))
     values = range(max(lowest, own[0] - reach), min(highest, own[0] + reach) + 1)
     return [own, *((value, _encode(feature, value, dtype)) for value in values)]
 
@@ -97,5 +99,6 @@ def _changed(feature: Feature, own: Option, change: Any, dtype: Any) -> list[Opt
     else:
         lowest, highest = _range(feature)
         least, most = change["offset"] if isinstance(change["offset"], list | tuple) else [change["offset"]] * 2
-        values = [min(max(own[0] + step, lowest), highest) for step in range(least, most + 1)]
+        off = int(rounded_by(feature, own[1][0].astype(dtype), own[0], max(-least, most)))
+        values = [min(max(own[0] + step, lowest), highest) for step in range(least - off, most + off + 1)]
     return [(value, _encode(feature, value, dtype)) for value in values]

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from benchmarks.soundness.arithmetic import classify, evaluate, exact_classes, has_curves, kinks
-from benchmarks.soundness.cases import Case, scale_of
+from benchmarks.soundness.cases import Case, rounded_by, scale_of
 from benchmarks.soundness.links import linked_points
 from fairmend import Feature
 
@@ -50,9 +50,8 @@ def axis_of(feature: Feature, columns: slice, X: np.ndarray, rng: np.random.Gene
     whole = feature.kind != "continuous"
     own = np.rint(own) if whole else own
     reach = np.inf if feature.protected else np.floor(feature.tolerance) if whole else feature.tolerance
-    if not whole and not feature.protected:  # what the number in the data was rounded by
-        sizes = np.abs(own) + abs(offset) + min(reach, highest - lowest)
-        reach = reach + (0.5 * np.spacing(np.abs(X[:, columns.start])).astype(np.float64) * factor + 2.0**-49 * sizes)
+    if not feature.protected and reach > 0:  # what the number in the data was rounded by
+        reach = reach + rounded_by(feature, X[:, columns.start], own, reach)
     first, last = np.maximum(lowest, own - reach), np.minimum(highest, own + reach)
     encode = lambda values: ((values - offset) / factor).astype(X.dtype).astype(np.float64)  # noqa: E731
     if whole:
