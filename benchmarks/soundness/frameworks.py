@@ -257,6 +257,11 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
     return layers.Activation(KERAS_NAMES.get(operation.name, operation.name)), []
 
 
+# The width of a row is not written in a module that reshapes it, gives some of its columns alone, or multiplies it. A sine
+# of large numbers makes other outputs of what is rounded otherwise.
+_REFUSED_MODULES = ("do not say how many columns", "reshape()", "multiplies axes of", "other outputs than forward()")
+
+
 def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network, Run] | None:
     """Return the network as it is read, and the run of the framework that it came from; None if that cannot hold it.
 
@@ -266,8 +271,7 @@ def as_users_have_it(network: Network, kind: str, folder: Path) -> tuple[Network
         try:
             found = fairmend.load_network(Graph(network)).at_threshold(network.threshold)
         except fairmend.FairmendError as error:
-            # The width of a row is not written in a module that reshapes it, or gives some of its columns alone.
-            if "do not say how many columns" in str(error) or "reshape()" in str(error):
+            if any(words in str(error) for words in _REFUSED_MODULES):
                 return None
             raise
         # The width of a row is not written in a module that only picks some of its columns.
