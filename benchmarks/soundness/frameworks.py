@@ -257,8 +257,8 @@ def keras_layer(operation: Any, width: int) -> tuple[Any, list[np.ndarray]] | No
     return layers.Activation(KERAS_NAMES.get(operation.name, operation.name)), []
 
 
-# The width of a row is not written in a module that reshapes it, gives some of its columns alone, or multiplies it. A sine
-# of large numbers makes other outputs of what is rounded otherwise.
+# The width of a row is not written in a module that reshapes it, gives some of its columns alone, or multiplies it. A
+# sine of large numbers makes other outputs of what is rounded otherwise.
 _REFUSED_MODULES = ("do not say how many columns", "reshape()", "multiplies axes of", "other outputs than forward()")
 
 
