@@ -11,7 +11,15 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from benchmarks.soundness.functions import in_float64, is_curved, kinks_of, numbers_of, steepest, to_many_digits
+from benchmarks.soundness.functions import (
+    POSITIVE,
+    in_float64,
+    is_curved,
+    kinks_of,
+    numbers_of,
+    steepest,
+    to_many_digits,
+)
 from fairmend import Network
 from fairmend.network import Activation, Affine, Columns, Concatenate, Lookup, Normalise, Product, Scale, Softmax, Sum
 
@@ -252,7 +260,10 @@ def _class_to_many_digits(network: Network, point: np.ndarray) -> int:
         with mpmath.workdps(digits):
             found = [_to_numbers(point)]
             for node in network.nodes[1:]:
-                found.append(_compute_to_many_digits(node.operation, [found[source] for source in node.sources]))
+                reads = [found[source] for source in node.sources]
+                if isinstance(node.operation, Activation) and node.operation.name in POSITIVE and min(reads[0]) <= 0:
+                    return -1  # no class: a forged network may have a logarithm of what is negative
+                found.append(_compute_to_many_digits(node.operation, reads))
             least = mpmath.mpf(10) ** (-3 * digits // 4)
             if network.threshold != 0.5 or len(found[-1]) > 1 or abs(found[-1][0]) > least:
                 return _decide(found[-1], network.threshold)

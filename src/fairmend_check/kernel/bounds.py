@@ -92,6 +92,20 @@ def interval_layers(model: Model, lower: Array, upper: Array) -> Intervals:
     found = [(lower, upper)]
     for node in model.nodes[1:]:
         found.append(_interval(node, found))
+    undefined = _undefined(model, found)[:, None]
+    low, high = found[-1]
+    found[-1] = np.where(undefined, -np.inf, low), np.where(undefined, np.inf, high)
+    return found
+
+
+def _undefined(model: Model, intervals: Intervals) -> Bools:
+    """Return the boxes over which a function may read what it is not defined for, so that outputs have no bounds.
+
+    A bounded function behind it, such as a sigmoid, would give it some.
+    """
+    found = np.zeros(len(intervals[0][0]), dtype=np.bool_)
+    for number, function in model.partial.items():
+        found |= ~function.defined(*intervals[model.nodes[number].sources[0]]).all(axis=1)
     return found
 
 
@@ -106,7 +120,7 @@ def point_bounds(model: Model, points: Array) -> tuple[Array, Array, float]:
     with np.errstate(all="ignore"):
         for start in range(0, len(points), step):
             part = slice(start, start + step)
-            if model.multiplies:  # of points that are far apart, products and their kin are known by themselves alone
+            if model.multiplies or model.partial:  # of points that are far apart, these are known by themselves alone
                 low[part], high[part] = interval_layers(model, points[part], points[part])[-1]
                 furthest = max(furthest, float((high[part] - low[part]).max()))
                 continue
@@ -216,6 +230,8 @@ def input_forms(
             least[part] = _lower_bounds(known, form, np.full(forms[part].shape[:2], -np.inf))
             A[part] = form.coefficients.get(0, 0.0)  # what does not read the input is constant
             c[part] = down(np.asarray(form.const - (form.slip * GENEROUS + TINY)))
+            undefined = _undefined(model, known.intervals)
+            least[part][undefined] = c[part][undefined] = -np.inf
             for (low, high), (low_here, high_here) in zip(nodes, known.intervals, strict=True):
                 low[part], high[part] = low_here, high_here
             relaxed.append(known.relaxed)

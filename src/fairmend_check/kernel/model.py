@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairmend_check.errors import CheckError
-from fairmend_check.kernel.functions import Activation, check_activation
+from fairmend_check.kernel.functions import Activation, check_activation, function_of
+from fairmend_check.kernel.functions.elementary import Elementary
 from fairmend_check.kernel.operations.affine import Dense, Fold
 from fairmend_check.kernel.operations.base import Nonlinear, Operation
 from fairmend_check.kernel.operations.columns import Columns, Concatenate, Input, Lookup, Rearranging
@@ -108,6 +109,14 @@ class Model:
     def multiplies(self) -> bool:
         """Whether it has products, softmax or normalisation."""
         return any(isinstance(node.operation, Product | Softmax | Normalise) for node in self.nodes)
+
+    @cached_property
+    def partial(self) -> dict[int, Elementary]:
+        """The functions of some numbers only, such as logarithms, by their nodes."""
+        kinds = {number: node.operation for number, node in enumerate(self.nodes)}
+        functions = {number: function_of(kind) for number, kind in kinds.items() if isinstance(kind, Activation)}
+        found = {number: each for number, each in functions.items() if isinstance(each, Elementary)}
+        return {number: each for number, each in found.items() if type(each).defined is not Elementary.defined}
 
     @cached_property
     def is_chain(self) -> bool:

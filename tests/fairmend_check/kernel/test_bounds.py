@@ -160,3 +160,15 @@ def test_memory_does_not_grow_with_the_number_of_layers(bound, monkeypatch):
     monkeypatch.setattr(bounds, "NUMBERS_AT_ONCE", 2000)
     bound(deep, np.ones((300, 1, 1)), np.zeros((300, 1)), np.ones((300, 1)))
     assert rows == [100, 100, 100]
+
+
+@pytest.mark.parametrize("name", ["log", "sqrt", "rsqrt", "reciprocal"])
+def test_outputs_have_no_bounds_where_a_function_is_not_defined(name):
+    model = make_model([(np.ones((1, 1)), np.zeros(1))] * 3, [Activation(name), Activation("sigmoid")])
+    lower, upper = np.array([[-1.0], [0.5], [-2.0]]), np.array([[1.0], [1.0], [1.0]])
+    with np.errstate(all="ignore"):
+        ends = form_bounds(model, np.ones((3, 1, 1)), lower, upper)[0], *interval_layers(model, lower, upper)[-1]
+    assert [np.isfinite(each)[:, 0].tolist() for each in ends] == [[False, True, False]] * 3
+    outside = 0.0 if name == "reciprocal" else -1e-3
+    low, high, _ = point_bounds(model, np.array([[outside], [0.5]]))
+    assert np.isfinite(low)[:, 0].tolist() == np.isfinite(high)[:, 0].tolist() == [False, True]
